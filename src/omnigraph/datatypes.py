@@ -1,0 +1,145 @@
+"""The value types of both languages, their Arrow form, and the canonical text of a scalar.
+
+`PropertyType` is what a schema says about one property. `canonical_text` is the one renderer behind key-derived ids
+and uniqueness: equal values have equal text, and nothing else does.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+MAX_VECTOR_DIMENSION = 2**31 - 1
+EPOCH_DATE = dt.date(1970, 1, 1)
+EPOCH_DATETIME = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+class Scalar(StrEnum):
+    """The base types, spelled as in the schema language."""
+
+    STRING = "String"
+    BLOB = "Blob"
+    BOOL = "Bool"
+    I32 = "I32"
+    I64 = "I64"
+    U32 = "U32"
+    U64 = "U64"
+    F32 = "F32"
+    F64 = "F64"
+    DATETIME = "DateTime"
+    DATE = "Date"
+
+
+INTEGERS = frozenset({Scalar.I32, Scalar.I64, Scalar.U32, Scalar.U64})
+FLOATS = frozenset({Scalar.F32, Scalar.F64})
+NUMERICS = INTEGERS | FLOATS
+
+INTEGER_RANGE: dict[Scalar, tuple[int, int]] = {
+    Scalar.I32: (-(2**31), 2**31 - 1),
+    Scalar.I64: (-(2**63), 2**63 - 1),
+    Scalar.U32: (0, 2**32 - 1),
+    Scalar.U64: (0, 2**64 - 1),
+}
+
+_ARROW: dict[Scalar, pa.DataType] = {
+    Scalar.STRING: pa.string(),
+    Scalar.BLOB: pa.large_binary(),
+    Scalar.BOOL: pa.bool_(),
+    Scalar.I32: pa.int32(),
+    Scalar.I64: pa.int64(),
+    Scalar.U32: pa.uint32(),
+    Scalar.U64: pa.uint64(),
+    Scalar.F32: pa.float32(),
+    Scalar.F64: pa.float64(),
+    Scalar.DATETIME: pa.date64(),
+    Scalar.DATE: pa.date32(),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PropertyType:
+    """One property's type: a scalar, a list of scalars, a vector (`dimension`), or an enum (`values`)."""
+
+    scalar: Scalar
+    nullable: bool = False
+    is_list: bool = False
+    dimension: int | None = None
+    values: tuple[str, ...] | None = None
+
+    @property
+    def is_vector(self) -> bool:
+        """True for `Vector(n)`."""
+        return self.dimension is not None
+
+    @property
+    def is_enum(self) -> bool:
+        """True for `enum(...)`."""
+        return self.values is not None
+
+    @property
+    def is_plain_scalar(self) -> bool:
+        """True for anything that can be a key: no list, no vector, no blob."""
+        return not self.is_list and not self.is_vector and self.scalar is not Scalar.BLOB
+
+    @property
+    def is_numeric(self) -> bool:
+        """True for a single number."""
+        return self.scalar in NUMERICS and not self.is_list and not self.is_vector
+
+    def to_arrow(self) -> pa.DataType:
+        """The Arrow type of a column of this property."""
+        base = _ARROW[self.scalar]
+        if self.dimension is not None:
+            return pa.list_(pa.field("item", pa.float32()), self.dimension)
+        return pa.list_(pa.field("item", base)) if self.is_list else base
+
+    def __str__(self) -> str:
+        if self.dimension is not None:
+            text = f"Vector({self.dimension})"
+        elif self.values is not None:
+            text = f"enum({', '.join(self.values)})"
+        else:
+            text = f"[{self.scalar}]" if self.is_list else str(self.scalar)
+        return f"{text}?" if self.nullable else text
+
+
+def canonical_text(value: Any, scalar: Scalar) -> str:
+    """Render one non-null scalar as the text used in ids and uniqueness tuples.
+
+    >>> canonical_text(-0.0, Scalar.F64), canonical_text(0.1, Scalar.F32), canonical_text(True, Scalar.BOOL)
+    ('0', '0.1', 'true')
+    """
+    if scalar is Scalar.STRING:
+        return str(value)
+    if scalar is Scalar.BOOL:
+        return "true" if value else "false"
+    if scalar in INTEGERS:
+        return str(int(value))
+    if scalar in FLOATS:
+        return _float_text(float(value), scalar)
+    if scalar is Scalar.DATE:
+        return str(value if isinstance(value, int) else (value - EPOCH_DATE).days)
+    if scalar is Scalar.DATETIME:
+        return str(value if isinstance(value, int) else datetime_to_ms(value))
+    raise ValueError(f"{scalar} has no canonical text")
+
+
+def _float_text(value: float, scalar: Scalar) -> str:
+    if not math.isfinite(value):
+        raise ValueError("a non-finite number has no canonical text")
+    if value == 0:
+        return "0"
+    text = str(np.float32(value)) if scalar is Scalar.F32 else repr(value)
+    return text.removesuffix(".0")
+
+
+def datetime_to_ms(value: dt.datetime) -> int:
+    """Milliseconds since the epoch; a naive value is taken as UTC."""
+    aware = value if value.tzinfo else value.replace(tzinfo=dt.UTC)
+    return (aware - EPOCH_DATETIME) // dt.timedelta(milliseconds=1)

@@ -1,0 +1,287 @@
+"""`Graph`: the handle on a graph root. Each method is a few lines over the packages below."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from omnigraph.errors import ConflictError, InvalidArgument, NotFound
+from omnigraph.schema.catalog import Catalog
+from omnigraph.storage.layout import GraphRoot
+from omnigraph.storage.lookup import in_list
+from omnigraph.versioning.commits import GraphCommit
+from omnigraph.versioning.contracts import load_source
+from omnigraph.versioning.manifest import INTERNAL_SCHEMA_VERSION, ManifestState
+from omnigraph.versioning.recovery import PendingIntent, RecoveryRecord
+from omnigraph.versioning.refs import MAIN, Branch
+from omnigraph.versioning.repository import CommitFilter, Repository
+from omnigraph.versioning.snapshot import Snapshot, TableEntry
+from omnigraph.versioning.staging import open_table
+from omnigraph.versioning.store import GraphStore, Settings
+from omnigraph.versioning.tags import Tag
+from omnigraph.write.create import create_graph
+from omnigraph.write.delete import DeleteResult, delete_entities
+from omnigraph.write.load import LoadResult, load_rows
+from omnigraph.write.validate import OVERWRITE
+
+T = TypeVar("T")
+Target = str | int | None
+_REPREPARE_LIMIT = 32
+
+
+class Graph:
+    """A graph on a local path, `file://` or `s3://`.
+
+    >>> import tempfile
+    >>> g = Graph.init(tempfile.mkdtemp() + "/g", "node Person { name: String @key }")
+    >>> g.load([{"type": "Person", "data": {"name": "Ada"}}], mode="append").total_entities
+    1
+    """
+
+    def __init__(self, store: GraphStore) -> None:
+        self._store = store
+        self._repository = Repository(store)
+        self.branches = Branches(self._repository)
+        self.commits = Commits(self._repository)
+        self.tags = TagNames(self._repository)
+        self.schema = Schema(self._repository)
+        self.recovery = RecoveryLog(self._repository)
+
+    @classmethod
+    def init(cls, uri: str | os.PathLike[str], schema: str | os.PathLike[str], *, actor: str | None = None) -> Graph:
+        """Create a graph. `schema` is the path of a `.pg` file or schema text."""
+        text, path = _schema_text(schema)
+        return cls(create_graph(GraphRoot.parse(uri), text, schema_path=path, actor=actor))
+
+    @classmethod
+    def open(cls, uri: str | os.PathLike[str], mode: str = "rw", *, settings: Settings | None = None) -> Graph:
+        """Open a graph for reading and writing (`rw`) or for reading only (`ro`)."""
+        if mode not in ("rw", "ro"):
+            raise InvalidArgument(f"mode {mode!r} is unknown", hint="use 'rw' or 'ro'")
+        graph = cls(GraphStore(GraphRoot.parse(uri), read_only=mode == "ro", settings=settings))
+        graph._repository.head(MAIN)
+        if mode == "rw":
+            graph._repository.recovery.run()
+        return graph
+
+    @property
+    def uri(self) -> str:
+        """Where the graph lies."""
+        return self._store.root.uri
+
+    @property
+    def internal_schema_version(self) -> int:
+        """The storage format of this graph."""
+        return INTERNAL_SCHEMA_VERSION
+
+    # --- writing --------------------------------------------------------------------------------------------------
+
+    def load(
+        self, data: Any, mode: str = "append", branch: str = MAIN, from_branch: str | None = None, actor: str | None = None,
+        *, message: str | None = None, expect_head: str | None = None,
+    ) -> LoadResult:  # fmt: skip
+        """Write nodes and edges in one commit.
+
+        `data` is an iterable of envelope rows, or a mapping of type name to a `pyarrow.Table` or list of dicts.
+        `append` refuses ids that exist, `merge` replaces them, `overwrite` replaces every row of the types given.
+        `from_branch` forks `branch` from it when it does not exist yet.
+        """
+        rows = data if isinstance(data, (Mapping, Sequence)) or not isinstance(data, Iterable) else list(data)
+        created = self._fork_if_missing(branch, from_branch)
+
+        def attempt() -> LoadResult:
+            return load_rows(
+                self._repository, rows, mode=mode, branch=branch, actor=actor, message=message, expect_head=expect_head
+            )
+
+        result = attempt() if mode == OVERWRITE else _reprepared(attempt)
+        return replace(result, base_branch=from_branch, branch_created=created)
+
+    def delete(
+        self, type_name: str, ids: Sequence[str], branch: str = MAIN, actor: str | None = None, *, message: str | None = None
+    ) -> DeleteResult:
+        """Remove entities by id in one commit; removing a node removes every edge that touches it."""
+        return delete_entities(self._repository, type_name, ids, branch=branch, actor=actor, message=message)
+
+    # --- reading --------------------------------------------------------------------------------------------------
+
+    def snapshot(self, at: Target = None) -> Snapshot:
+        """What a branch, tag, commit or manifest version of main holds. None is main's head."""
+        return self._repository.resolve(at).snapshot
+
+    snapshot_of = snapshot
+
+    def snapshot_at_version(self, version: int, branch: str = MAIN) -> Snapshot:
+        """A branch as it was at one of its manifest versions."""
+        return self._repository.at_version(version, branch).snapshot
+
+    def entity_at(self, table_key: str, entity_id: str, version: Target = None) -> dict[str, Any] | None:
+        """One entity, with its public property names, as of a target; None when it does not exist there."""
+        state = self._repository.resolve(version)
+        rows = self._public_rows(state, table_key, where=in_list("id", [entity_id]))
+        found: list[dict[str, Any]] = rows.to_pylist()
+        return found[0] if found else None
+
+    def rows(self, table_key: str, at: Target = None) -> pa.Table:
+        """All rows of a type, with public property names, as of a target."""
+        return self._public_rows(self._repository.resolve(at), table_key, where=None)
+
+    def table(self, table_key: str, at: Target = None) -> tuple[str, int]:
+        """The Lance dataset URI and version behind a type, for tools that read Lance themselves."""
+        entry = self._repository.resolve(at).snapshot.table(table_key)
+        return self._store.root.join(entry.location), entry.staged_version
+
+    def catalog(self, at: Target = None) -> Catalog:
+        """The schema as of a target."""
+        return self._store.catalog(self._repository.resolve(at).schema_hash)
+
+    def _public_rows(self, state: ManifestState, table_key: str, *, where: str | None) -> pa.Table:
+        entry: TableEntry = state.snapshot.table(table_key)
+        entity = self._store.catalog(state.schema_hash).type_of(table_key)
+        names = {p.column: p.name for p in entity.properties}
+        columns = [f.name for f in entity.arrow_schema]
+        rows = open_table(self._store, entry).scan(columns, where=where)
+        return rows.rename_columns([names.get(c, c) for c in columns])
+
+    def _fork_if_missing(self, branch: str, from_branch: str | None) -> bool:
+        if from_branch is None:
+            return False
+        try:
+            self._repository.refs.get(branch)
+        except NotFound:
+            self._repository.create_branch(branch, from_branch)
+            return True
+        return False
+
+
+class Branches:
+    """`graph.branches`."""
+
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
+
+    def create(self, name: str, from_: Target = MAIN) -> Branch:
+        """A new branch from a branch, tag, commit id or manifest version."""
+        return self._repository.create_branch(name, from_)
+
+    def list(self) -> list[Branch]:
+        """All branches, main first."""
+        return self._repository.refs.list()
+
+    def get(self, name: str) -> Branch:
+        """One branch."""
+        return self._repository.refs.get(name)
+
+    def delete(self, name: str) -> None:
+        """Delete a branch. Refused for main and while tags or descendants need it."""
+        self._repository.refs.delete(name)
+
+
+class Commits:
+    """`graph.commits`."""
+
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
+
+    def list(self, branch: str = MAIN, actor: str | None = None, limit: int | None = None) -> list[GraphCommit]:
+        """Commits of a branch, newest first."""
+        return list(self._repository.commits(branch, CommitFilter(actor, limit)))
+
+    def walk(self, branch: str = MAIN) -> Iterator[GraphCommit]:
+        """Commits of a branch, newest first, read as far as you go."""
+        return self._repository.commits(branch)
+
+    def get(self, commit_id: str) -> GraphCommit:
+        """One commit by id, on whatever branch it is."""
+        return self._repository.commit(commit_id)
+
+    def head(self, branch: str = MAIN) -> GraphCommit:
+        """The newest commit of a branch."""
+        state = self._repository.head(branch)
+        return state.commits[state.head]
+
+
+class TagNames:
+    """`graph.tags`."""
+
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
+
+    def create(self, name: str, at: Target = None) -> Tag:
+        """Name the state of a branch, commit or manifest version."""
+        state = self._repository.resolve(at)
+        return self._repository.tags.create(name, state)
+
+    def list(self) -> list[Tag]:
+        """All tags."""
+        return self._repository.tags.list()
+
+    def delete(self, name: str) -> None:
+        """Forget a tag."""
+        self._repository.tags.delete(name)
+
+
+class Schema:
+    """`graph.schema`."""
+
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
+
+    def show(self, at: Target = None) -> str:
+        """The schema text as of a target."""
+        state = self._repository.resolve(at)
+        return load_source(self._repository.store.objects, state.schema_hash)
+
+
+class RecoveryLog:
+    """`graph.recovery`."""
+
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
+
+    def list(self) -> list[PendingIntent]:
+        """Unresolved intents."""
+        return self._repository.recovery.list()
+
+    def run(self) -> list[RecoveryRecord]:
+        """Resolve every intent whose lease has expired."""
+        return self._repository.recovery.run()
+
+    def audit(self) -> pa.Table:
+        """What recovery has done: `_graph_commit_recoveries.lance` as rows."""
+        return self._repository.recovery.audit_table()
+
+
+def _schema_text(schema: str | os.PathLike[str]) -> tuple[str, str | None]:
+    """Schema text and, when it came from a file, its path."""
+    text = os.fspath(schema)
+    looks_like_path = not isinstance(schema, str) or ("\n" not in text and "{" not in text and text.strip() != "")
+    if not looks_like_path:
+        return text, None
+    try:
+        return Path(text).read_text(encoding="utf-8"), text
+    except FileNotFoundError as error:
+        raise InvalidArgument(f"there is no schema file {text!r}", hint="pass the path of a .pg file, or schema text") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidArgument(f"schema file {text!r} cannot be read: {error}") from error
+
+
+def _reprepared(attempt: Callable[[], T]) -> T:
+    """Inserts and upserts mean the same on a branch that moved: validate and stage again, a bounded number of times."""
+    for tried in range(_REPREPARE_LIMIT):
+        try:
+            return attempt()
+        except ConflictError as error:
+            if not error.retryable:
+                raise
+            time.sleep(random.random() * min(0.25, 0.005 * 2**tried))
+    return attempt()
+
+

@@ -1,0 +1,12 @@
+"""The only package that imports lance: tables, staged effects, indexes, control objects, layout.
+
+Nothing here knows schemas, queries or branches. Tables are pinned by version number, every effect is a detached commit
+on top of a pin, and small control objects are written once.
+"""
+
+from __future__ import annotations
+
+import os
+
+# Read by lance at import: without the hint file a commit on a local disk costs half as much, and nothing here uses it.
+os.environ.setdefault("LANCE_USE_VERSION_HINT", "0")

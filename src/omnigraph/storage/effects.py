@@ -1,0 +1,95 @@
+"""Logical table effects as data: what a write does to one table, in a form that can be applied to any pin.
+
+Fragments are kept exactly as `write_fragments` returned them (no id, no row ids, no deletion file): only those may be
+committed again on another pin. What depends on a pin (positions, deletion files) is recomputed when the effect is applied.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, assert_never
+
+from omnigraph.errors import CorruptGraph
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFragment:
+    """One fragment as written: its metadata as JSON text, its data file, its number of rows.
+
+    `hashes` are the key hashes of its rows when they are few, packed as text; None when they are not worth keeping.
+    """
+
+    metadata: str
+    file: str
+    rows: int
+    hashes: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AppendRows:
+    """Add rows."""
+
+    fragments: tuple[WrittenFragment, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaceRows:
+    """Remove the rows with these ids where they exist, then add rows (an upsert; a delete when nothing is added)."""
+
+    ids: tuple[str, ...]
+    fragments: tuple[WrittenFragment, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OverwriteRows:
+    """Remove every row, then add rows."""
+
+    fragments: tuple[WrittenFragment, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reshape:
+    """A physical change of one pin (compaction, index, new column). Tied to its pin: never applied to another."""
+
+    note: str
+
+
+Effect = AppendRows | ReplaceRows | OverwriteRows | Reshape
+
+
+def effect_to_json(effect: Effect) -> dict[str, Any]:
+    """A JSON-ready form; `effect_from_json` gives the effect back."""
+    match effect:
+        case AppendRows(fragments):
+            return {"kind": "append", "fragments": _fragments_to_json(fragments)}
+        case ReplaceRows(ids, fragments):
+            return {"kind": "replace", "ids": list(ids), "fragments": _fragments_to_json(fragments)}
+        case OverwriteRows(fragments):
+            return {"kind": "overwrite", "fragments": _fragments_to_json(fragments)}
+        case Reshape(note):
+            return {"kind": "reshape", "note": note}
+        case _:
+            assert_never(effect)
+
+
+def effect_from_json(value: dict[str, Any]) -> Effect:
+    """The inverse of `effect_to_json`."""
+    match value["kind"]:
+        case "append":
+            return AppendRows(_fragments_from_json(value["fragments"]))
+        case "replace":
+            return ReplaceRows(tuple(value["ids"]), _fragments_from_json(value["fragments"]))
+        case "overwrite":
+            return OverwriteRows(_fragments_from_json(value["fragments"]))
+        case "reshape":
+            return Reshape(value["note"])
+        case other:
+            raise CorruptGraph(f"unknown table effect {other!r}")
+
+
+def _fragments_to_json(fragments: tuple[WrittenFragment, ...]) -> list[list[Any]]:
+    return [[f.metadata, f.file, f.rows, f.hashes] for f in fragments]
+
+
+def _fragments_from_json(values: list[list[Any]]) -> tuple[WrittenFragment, ...]:
+    return tuple(WrittenFragment(*value) for value in values)

@@ -1,0 +1,63 @@
+"""Lance, obstore and OS errors become ours here, and nowhere else.
+
+Substrate errors are typed only in part, so this module may look at message text; nobody else does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import obstore.exceptions as ob
+from lance.commit import CommitConflictError
+
+from omnigraph.errors import CommitLost, CorruptGraph, MissingData, OmnigraphError, StorageError, StoreUnavailable
+
+_MISSING = ("not found", "no such file", "was not found", "does not exist", "404")
+_CORRUPT = ("magic", "invalid protobuf", "failed to decode", "file is too small", "corrupt", "truncat", "too short", "eof")
+_UNREACHABLE = (
+    "permission denied",
+    "read-only file system",
+    "no space left",
+    "connect",
+    "timed out",
+    "credential",
+    "forbidden",
+    "access denied",
+    "401",
+    "403",
+    "imds",
+    "region",
+)
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().split("\n", 1)[0][:400]
+
+
+def translate(error: BaseException, doing: str) -> OmnigraphError:
+    """The typed error for a substrate failure met while `doing` something."""
+    text = str(error).lower()
+    message = f"{doing} failed: {_first_line(error)}"
+    if isinstance(error, CommitConflictError):
+        return CommitLost(message)
+    if isinstance(error, (ob.PermissionDeniedError, ob.UnauthenticatedError, PermissionError)):
+        return StoreUnavailable(message, hint="check the permissions of the directory or the credentials of the bucket")
+    if isinstance(error, (FileNotFoundError, ob.NotFoundError)) or any(word in text for word in _MISSING):
+        return MissingData(message, hint="a file that this graph needs is gone; `omnigraph snapshot` of older commits may still work")
+    if any(word in text for word in _CORRUPT):
+        return CorruptGraph(message, hint="the file is damaged; nothing was changed. Restore it from a copy of the store")
+    if any(word in text for word in _UNREACHABLE):
+        return StoreUnavailable(message, hint="check that the store is reachable, writable and that AWS_* variables are set")
+    return StorageError(message)
+
+
+@contextmanager
+def translated(doing: str) -> Iterator[None]:
+    """Run a block of substrate calls; what they raise leaves as an `OmnigraphError` from its cause."""
+    try:
+        yield
+    except OmnigraphError:
+        raise
+    except (OSError, ValueError, RuntimeError, KeyError, ob.BaseError) as error:
+        raise translate(error, doing) from error

@@ -1,0 +1,101 @@
+"""Index builds and compaction as detached versions. Physical only: no answer ever changes.
+
+Two traps live here. A new fragment of a `Rewrite` must carry an id that nothing ever used (the high-water mark), or
+index lookups lose rows silently. And a key index is extended by a segment of the same name that covers exactly the
+fragments it lacked.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from lance import Index, LanceOperation
+from lance.optimize import Compaction
+
+from omnigraph.storage.faults import translated
+from omnigraph.storage.staged import commit_detached
+from omnigraph.storage.tables import Table, TableStore
+
+SMALL_FRAGMENT_ROWS = 65_536
+MAX_SEGMENTS = 16
+
+
+def index_name(column: str) -> str:
+    """The name of the BTREE of a column; `id` has the key index."""
+    return f"{column}_idx"
+
+
+def extend_btree(store: TableStore, base: Table, column: str) -> Table:
+    """Cover every fragment that the BTREE of `column` lacks. A table that is fully covered comes back as it is."""
+    name = index_name(column)
+    covered = base.index_coverage().get(name)
+    lacking = [i for i in base.fragment_rows if covered is None or i not in covered]
+    if not lacking:
+        return base
+    with translated(f"indexing {column} of {base.path}"):
+        segment = base.dataset.create_index_uncommitted(
+            column, "BTREE", name=name, replace=covered is not None, fragment_ids=lacking
+        )
+    return commit_detached(store, base, LanceOperation.CreateIndex([segment], []))
+
+
+def drop_small_segments(store: TableStore, base: Table, columns: Sequence[str]) -> Table:
+    """Forget index segments that cover small fragments only, once there are many of them.
+
+    Their fragments then look alike to the compaction planner and become one fragment under one new segment.
+    """
+    names = {index_name(column) for column in columns}
+    small = {i for i, rows in base.fragment_rows.items() if rows < SMALL_FRAGMENT_ROWS}
+    live = set(base.fragment_rows)
+    with translated(f"reading the indexes of {base.path}"):
+        indices = [i for i in base.dataset.describe_indices() if i.name in names and len(i.segments) > MAX_SEGMENTS]
+        doomed = [
+            Index(
+                uuid=str(segment.uuid),
+                name=index.name,
+                fields=list(index.fields),
+                dataset_version=int(segment.dataset_version_at_last_update),
+                fragment_ids=segment.fragment_ids,
+                index_version=int(segment.index_version),
+            )
+            for index in indices
+            for segment in index.segments
+            if live.intersection(segment.fragment_ids) <= small
+        ]
+    return commit_detached(store, base, LanceOperation.CreateIndex([], doomed)) if doomed else base
+
+
+def fold_tail(store: TableStore, base: Table, columns: Sequence[str], known_high_water: int) -> tuple[Table, int]:
+    """Merge the small fragments that one-row writes left behind and cover them with the BTREEs of `columns`."""
+    table = drop_small_segments(store, base, columns)
+    table, mark = compact_small(store, table, known_high_water)
+    for column in columns:
+        table = extend_btree(store, table, column)
+    return table, mark
+
+
+def high_water(table: Table, known: int) -> int:
+    """The largest fragment id ever used: live, claimed by an index, or remembered by the pin."""
+    claimed = (i for ids in table.index_coverage().values() for i in ids)
+    return max(known, *table.fragment_rows, *claimed, 0)
+
+
+def compact_small(store: TableStore, base: Table, known_high_water: int) -> tuple[Table, int]:
+    """Merge small fragments into larger ones; the new high-water mark comes back with the table."""
+    with translated(f"compacting {base.path}"):
+        plan = Compaction.plan(
+            base.dataset, {"target_rows_per_fragment": SMALL_FRAGMENT_ROWS, "materialize_deletions": False}
+        )
+        mark = high_water(base, known_high_water)
+        groups = []
+        for task in plan.tasks:
+            result = task.execute(base.dataset)
+            fresh = []
+            for fragment in result.new_fragments:
+                mark += 1
+                fresh.append(dataclasses.replace(fragment, id=mark))
+            groups.append(LanceOperation.RewriteGroup(task.fragments, fresh))
+    if not groups:
+        return base, mark
+    return commit_detached(store, base, LanceOperation.Rewrite(groups, [])), mark

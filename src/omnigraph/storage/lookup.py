@@ -1,0 +1,161 @@
+"""Finding entities by id at a pin: the key index for what it covers, key hashes for the tail it does not.
+
+A one-row append leaves a fragment that no index covers, and looking into every such fragment is what makes a naive
+table slow. So each pin carries the key hashes of its small uncovered fragments (`Tail`), and a lookup opens only the
+fragments whose hashes say "perhaps".
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.storage.faults import translated
+from omnigraph.storage.tables import Table
+
+MAX_LISTED = 4096
+"""Above this many ids one scan of the id column is cheaper than a predicate that lists them."""
+
+MAX_TAIL_HASHES = 4096
+"""A tail larger than this is not worth its bytes in every publish; its fragments are simply read."""
+
+
+def key_hash(text: str) -> int:
+    """A stable 64-bit hash of an id."""
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """Key hashes of uncovered fragments. A fragment that is missing here is unknown and has to be read."""
+
+    hashes: Mapping[int, frozenset[int]] = field(default_factory=dict)
+
+    def extended(self, fragment: int, packed: str | None) -> Tail:
+        """This tail and the packed hashes of one new fragment (None: unknown)."""
+        return self if packed is None else Tail({**self.hashes, fragment: unpack_hashes(packed)})
+
+    @property
+    def size(self) -> int:
+        """How many hashes it carries."""
+        return sum(map(len, self.hashes.values()))
+
+    def restricted(self, fragments: Iterable[int]) -> Tail:
+        """Only what still matters: live uncovered fragments, and nothing at all once that is too much."""
+        kept = {i: self.hashes[i] for i in fragments if i in self.hashes}
+        tail = Tail(kept)
+        return tail if tail.size <= MAX_TAIL_HASHES else EMPTY_TAIL
+
+    def may_hold(self, fragment: int, wanted: frozenset[int]) -> bool:
+        """False only when the fragment certainly holds none of the wanted keys."""
+        known = self.hashes.get(fragment)
+        return known is None or not known.isdisjoint(wanted)
+
+    def to_json(self) -> dict[str, str]:
+        """Compact text form for the manifest row."""
+        return {str(i): _pack(sorted(values)) for i, values in self.hashes.items()}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, str]) -> Tail:
+        """The inverse of `to_json`."""
+        return cls({int(i): unpack_hashes(text) for i, text in value.items()})
+
+
+EMPTY_TAIL = Tail()
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """Ids that exist, each with its row address."""
+
+    ids: tuple[str, ...]
+    addresses: tuple[int, ...]
+
+
+def locate(table: Table, ids: Sequence[str], tail: Tail) -> Located:
+    """Which of `ids` exist in the table, and where."""
+    if not ids or not table.fragment_rows:
+        return Located((), ())
+    if len(ids) > MAX_LISTED:
+        return _locate_by_scan(table, ids)
+    parts: list[pa.Table] = []
+    predicate = in_list("id", ids)
+    uncovered = table.uncovered_fragments
+    if len(uncovered) < len(table.fragment_rows):
+        parts.append(_probe(table, predicate, fragments=None))
+    wanted = frozenset(map(key_hash, ids))
+    suspects = [i for i in uncovered if tail.may_hold(i, wanted)]
+    if suspects:
+        parts.append(_probe(table, predicate, fragments=suspects))
+    if not parts:
+        return Located((), ())
+    found = pa.concat_tables(parts)
+    return Located(tuple(found["id"].to_pylist()), tuple(found["_rowaddr"].to_pylist()))
+
+
+def missing_ids(table: Table, ids: Sequence[str], tail: Tail) -> list[str]:
+    """Those of `ids` that do not exist, in input order."""
+    found = set(locate(table, ids, tail).ids)
+    return [i for i in ids if i not in found]
+
+
+def rows_where_any(table: Table, columns: Sequence[str], ids: Sequence[str]) -> pa.Table:
+    """Ids and the given columns of rows in which any of the columns holds one of `ids` (incident edges)."""
+    wanted = ["id", *columns]
+    if not ids or not table.fragment_rows:
+        return table.schema.empty_table().select(wanted)
+    if len(ids) <= MAX_LISTED:
+        return table.scan(wanted, where=" OR ".join(in_list(c, ids) for c in columns))
+    rows = table.scan(wanted)
+    mask = pc.is_in(rows[columns[0]], value_set=pa.array(ids))
+    for column in columns[1:]:
+        mask = pc.or_(mask, pc.is_in(rows[column], value_set=pa.array(ids)))
+    return rows.filter(mask)
+
+
+def in_list(column: str, values: Sequence[str]) -> str:
+    """An SQL predicate `column IN (...)` with quoted text literals."""
+    literals = ",".join("'" + value.replace("'", "''") + "'" for value in values)
+    return f"`{column}` IN ({literals})"
+
+
+def _probe(table: Table, predicate: str, *, fragments: list[int] | None) -> pa.Table:
+    dataset = table.dataset
+    chosen = None if fragments is None else [dataset.get_fragment(i) for i in fragments]
+    with translated(f"looking up ids in {table.path}"):
+        # fast_search leaves out what the index does not cover: those fragments are probed by name.
+        return dataset.scanner(
+            columns=["id"],
+            filter=predicate,
+            with_row_address=True,
+            fragments=chosen,
+            fast_search=fragments is None,
+        ).to_table()
+
+
+def _locate_by_scan(table: Table, ids: Sequence[str]) -> Located:
+    with translated(f"looking up ids in {table.path}"):
+        rows = table.dataset.scanner(columns=["id"], with_row_address=True).to_table()
+    found = rows.filter(pc.is_in(rows["id"], value_set=pa.array(ids, pa.string())))
+    return Located(tuple(found["id"].to_pylist()), tuple(found["_rowaddr"].to_pylist()))
+
+
+def pack_hashes(ids: Iterable[str]) -> str:
+    """The key hashes of some ids as short text."""
+    return _pack(sorted(map(key_hash, ids)))
+
+
+def unpack_hashes(text: str) -> frozenset[int]:
+    """The inverse of `pack_hashes`."""
+    raw = base64.b64decode(text)
+    return frozenset(struct.unpack(f"<{len(raw) // 8}Q", raw))
+
+
+def _pack(values: list[int]) -> str:
+    return base64.b64encode(struct.pack(f"<{len(values)}Q", *values)).decode()

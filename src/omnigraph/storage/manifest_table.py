@@ -1,0 +1,153 @@
+"""The Lance side of `__manifest`: a dataset whose every version is written whole and swapped strictly.
+
+`compare_and_swap` is the only operation in the system that makes anything visible. It succeeds only when the slot
+after the version that was read is free. That alone is not enough (a slot can be free because cleanup emptied it), so
+the caller also keeps the time rules of the publisher.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import lance
+import pyarrow as pa
+from lance import LanceDataset, LanceOperation
+from lance.fragment import write_fragments
+
+from omnigraph.errors import CorruptGraph, GraphNotFound, MissingData, StorageError, VersionNotFound
+from omnigraph.storage.durability import Durability
+from omnigraph.storage.faults import translated
+from omnigraph.storage.layout import MANIFEST, GraphRoot, version_file
+from omnigraph.storage.objects import ObjectInfo, ObjectStore
+
+_MAGIC = b"LANC"
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestVersion:
+    """One version of one manifest: where, which, and the open handle."""
+
+    location: str
+    version: int
+    dataset: LanceDataset
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Columns and metadata; the format stamp is in the metadata."""
+        return self.dataset.schema
+
+    def rows(self, columns: list[str]) -> pa.Table:
+        """The state, in the order it was written."""
+        with translated(f"reading {self.location} version {self.version}"):
+            return self.dataset.scanner(columns=columns, scan_in_order=True).to_table()
+
+
+class ManifestStore:
+    """Opens, creates and swaps manifests below one root."""
+
+    def __init__(
+        self, root: GraphRoot, options: dict[str, str], objects: ObjectStore, durability: Durability, session: lance.Session
+    ) -> None:
+        self._root = root
+        self._options = options or None
+        self._objects = objects
+        self._durability = durability
+        self._session = session
+
+    def create(self, location: str, rows: pa.Table) -> ManifestVersion:
+        """A new manifest whose first version already holds a complete state."""
+        with translated(f"creating {location}"):
+            dataset = lance.write_dataset(
+                rows,
+                self._root.join(location),
+                mode="create",
+                enable_stable_row_ids=True,
+                storage_options=self._options,
+                session=self._session,
+            )
+        fragments = [f"{location}/data/{f.path}" for frag in dataset.get_fragments() for f in frag.metadata.files]
+        self._durability.sync_files([*fragments, f"{location}/{version_file(int(dataset.version))}"])
+        self._durability.sync_ancestors(location)
+        return ManifestVersion(location, int(dataset.version), dataset)
+
+    def latest(self, location: str) -> ManifestVersion:
+        """The newest version. A newest version that was cut short was never acknowledged and is passed over, loudly."""
+        try:
+            with translated(f"opening {location}"):
+                dataset = lance.dataset(
+                    self._root.join(location), storage_options=self._options, session=self._session
+                )
+        except StorageError as error:
+            return self._latest_intact(location, error)
+        return ManifestVersion(location, int(dataset.version), dataset)
+
+    def at(self, location: str, version: int) -> ManifestVersion:
+        """One version by number."""
+        if version < 1 or version >= 2**63:
+            raise VersionNotFound(f"{location} has no version {version}", hint="`omnigraph commit list` shows the versions")
+        try:
+            with translated(f"opening {location} version {version}"):
+                dataset = lance.dataset(
+                    self._root.join(location), version=version, storage_options=self._options, session=self._session
+                )
+        except MissingData as error:
+            raise VersionNotFound(
+                f"{location} has no version {version}", hint="`omnigraph commit list` shows the versions"
+            ) from error
+        return ManifestVersion(location, version, dataset)
+
+    def has_version(self, location: str, version: int) -> bool:
+        """One cheap probe: is the file of that version there?"""
+        return self._objects.exists(f"{location}/{version_file(version)}")
+
+    def compare_and_swap(self, base: ManifestVersion, rows: pa.Table) -> ManifestVersion:
+        """Make `rows` version `base.version + 1`, or raise `CommitLost` and change nothing."""
+        with translated(f"writing {base.location}"):
+            fragments = write_fragments(rows, base.dataset, mode="overwrite", storage_options=self._options)
+        self._durability.sync_files(f"{base.location}/data/{f.files[0].path}" for f in fragments)
+        with translated(f"swapping {base.location}"):
+            # max_retries=0 is what makes Overwrite strict: with retries a stale one would win.
+            dataset = LanceDataset.commit(
+                base.dataset,
+                LanceOperation.Overwrite(rows.schema, fragments),
+                read_version=base.version,
+                max_retries=0,
+                storage_options=self._options,
+            )
+        version = int(dataset.version)
+        self._durability.sync_files((f"{base.location}/{version_file(version)}",))
+        return ManifestVersion(base.location, version, dataset)
+
+    def _latest_intact(self, location: str, error: StorageError) -> ManifestVersion:
+        listed = self._objects.list(f"{location}/_versions")
+        versions = [info for info in listed if info.path.endswith(".manifest") and "/d" not in info.path[-30:]]
+        if not versions:
+            if isinstance(error, MissingData):
+                raise self._no_manifest(location) from error
+            raise error
+        newest, *older = versions  # names sort newest first
+        if not older or not self._is_cut_short(newest):
+            raise error
+        number = 2**64 - 1 - int(older[0].path.rsplit("/", 1)[-1].removesuffix(".manifest"))
+        warnings.warn(
+            f"{newest.path} is cut short and was never acknowledged; reading version {number} instead. "
+            "`omnigraph repair` quarantines the damaged file; writes are refused until then",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return self.at(location, number)
+
+    def _is_cut_short(self, info: ObjectInfo) -> bool:
+        if info.size == 0:
+            return True
+        body = self._objects.get(info.path)
+        return body is not None and not body.endswith(_MAGIC)
+
+    def _no_manifest(self, location: str) -> StorageError | GraphNotFound:
+        uri = self._root.uri
+        if location == MANIFEST and not self._objects.list("nodes") and not self._objects.list("__schema"):
+            return GraphNotFound(f"there is no graph at {uri}", hint="create one with `omnigraph init`, or check the path")
+        return CorruptGraph(
+            f"{uri} holds tables but {location} is gone", hint=f"restore {location} from a copy of the store; nothing was changed"
+        )

@@ -1,0 +1,39 @@
+"""The environment contract for S3: `AWS_*` variables to the option names of lance and obstore."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+_DIRECT = {
+    "AWS_REGION": "aws_region",
+    "AWS_DEFAULT_REGION": "aws_region",
+    "AWS_ACCESS_KEY_ID": "aws_access_key_id",
+    "AWS_SECRET_ACCESS_KEY": "aws_secret_access_key",
+    "AWS_SESSION_TOKEN": "aws_session_token",
+}
+_FALSE = {"", "0", "false", "no", "off"}
+
+
+def is_truthy(text: str | None) -> bool:
+    """How every on/off variable is read."""
+    return text is not None and text.strip().lower() not in _FALSE
+
+
+def s3_options(env: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Storage options for an `s3://` graph. `AWS_ENDPOINT_URL_S3` wins over `AWS_ENDPOINT_URL`."""
+    env = os.environ if env is None else env
+    options: dict[str, str] = {}
+    for name, option in _DIRECT.items():
+        if env.get(name) and option not in options:
+            options[option] = env[name]
+    endpoint = env.get("AWS_ENDPOINT_URL_S3") or env.get("AWS_ENDPOINT_URL")
+    if endpoint:
+        options["aws_endpoint"] = endpoint
+    # A custom endpoint rarely resolves bucket host names, so path style is its default.
+    force_path = env.get("AWS_S3_FORCE_PATH_STYLE")
+    path_style = is_truthy(force_path) if force_path is not None else bool(endpoint)
+    options["aws_virtual_hosted_style_request"] = "false" if path_style else "true"
+    if is_truthy(env.get("AWS_ALLOW_HTTP")) or (endpoint or "").startswith("http://"):
+        options["allow_http"] = "true"
+    return options

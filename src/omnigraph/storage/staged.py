@@ -1,0 +1,146 @@
+"""Applying effects: fragments are written once, then committed detached on a pin. Nothing becomes visible here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import assert_never
+
+import pyarrow as pa
+from lance import LanceDataset, LanceOperation
+from lance.fragment import FragmentMetadata, write_fragments
+
+from omnigraph.errors import Unsupported
+from omnigraph.storage.effects import AppendRows, Effect, OverwriteRows, ReplaceRows, Reshape, WrittenFragment
+from omnigraph.storage.faults import translated
+from omnigraph.storage.layout import detached_file
+from omnigraph.storage.lookup import Tail, locate, pack_hashes
+from omnigraph.storage.tables import Table, TableStore
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """What one staged effect produced. `table` is readable by its number and invisible to everyone else."""
+
+    table: Table
+    added_files: tuple[str, ...] = ()
+    removed_fragments: tuple[int, ...] = ()
+    masked_fragments: tuple[int, ...] = ()
+    deleted_ids: tuple[str, ...] = ()
+    new_fragments: tuple[int, ...] = ()
+
+
+MAX_HASHED_ROWS = 256
+
+
+def write_rows(store: TableStore, base: Table, rows: pa.Table | pa.RecordBatchReader) -> tuple[WrittenFragment, ...]:
+    """Write data files for later effects. They are garbage until a version names them."""
+    few = isinstance(rows, pa.Table) and rows.num_rows <= MAX_HASHED_ROWS
+    hashes = pack_hashes(rows["id"].to_pylist()) if few else None
+    with translated(f"writing rows of {base.path}"):
+        # The handle, not its URI: one request instead of three on an object store.
+        written = write_fragments(rows, base.dataset, storage_options=store.options)
+    return tuple(
+        WrittenFragment(json.dumps(f.to_json()), f.files[0].path, f.physical_rows, hashes) for f in written
+    )
+
+
+def apply_effect(store: TableStore, base: Table, effect: Effect, tail: Tail) -> Staged:
+    """Commit an effect, detached, on top of `base`."""
+    match effect:
+        case AppendRows(fragments):
+            return _append(store, base, fragments)
+        case ReplaceRows(ids, fragments):
+            return _replace(store, base, ids, fragments, tail)
+        case OverwriteRows(fragments):
+            everything = list(base.fragment_rows)
+            return _update(store, base, fragments, removed=everything, updated=[], deleted_ids=())
+        case Reshape(note):
+            raise Unsupported(f"{note} belongs to one version of {base.path} and cannot be applied to another")
+        case _:
+            assert_never(effect)
+
+
+def commit_detached(store: TableStore, base: Table, operation: LanceOperation.BaseOperation) -> Table:
+    """The one place where a table version is made. No HEAD moves."""
+    with translated(f"staging a version of {base.path}"):
+        dataset = LanceDataset.commit(
+            base.dataset, operation, read_version=base.version, detached=True, storage_options=store.options
+        )
+    return store.remember(Table(base.path, dataset))
+
+
+def durable_files(staged: Staged) -> list[str]:
+    """Every file, relative to the graph root, that must be on disk before this version may be published."""
+    table = staged.table
+    files = [f"{table.path}/data/{name}" for name in staged.added_files]
+    masked = set(staged.masked_fragments)
+    for fragment in table.dataset.get_fragments() if masked else ():
+        metadata = fragment.metadata
+        if metadata.id in masked and metadata.deletion_file is not None:
+            files.append(f"{table.path}/{metadata.deletion_file.path(metadata.id)}")
+    return [*files, f"{table.path}/{detached_file(table.version)}"]
+
+
+def _append(store: TableStore, base: Table, fragments: Sequence[WrittenFragment]) -> Staged:
+    table = commit_detached(store, base, LanceOperation.Append(_as_written(fragments)))
+    return _staged(base, table, fragments)
+
+
+def _replace(
+    store: TableStore, base: Table, ids: Sequence[str], fragments: Sequence[WrittenFragment], tail: Tail
+) -> Staged:
+    found = locate(base, ids, tail)
+    positions: dict[int, list[int]] = {}
+    for address in found.addresses:
+        positions.setdefault(address >> 32, []).append(address & 0xFFFFFFFF)
+    updated: list[FragmentMetadata] = []
+    removed: list[int] = []
+    with translated(f"masking rows of {base.path}"):
+        for fragment_id, offsets in positions.items():
+            after = base.dataset.get_fragment(fragment_id).delete_rows(offsets)
+            if after is None:
+                removed.append(fragment_id)
+            else:
+                updated.append(after)
+    return _update(store, base, fragments, removed=removed, updated=updated, deleted_ids=tuple(found.ids))
+
+
+def _update(
+    store: TableStore,
+    base: Table,
+    fragments: Sequence[WrittenFragment],
+    *,
+    removed: list[int],
+    updated: list[FragmentMetadata],
+    deleted_ids: tuple[str, ...],
+) -> Staged:
+    if not removed and not updated:
+        return _append(store, base, fragments) if fragments else Staged(base)
+    operation = LanceOperation.Update(
+        removed_fragment_ids=removed, updated_fragments=updated, new_fragments=_as_written(fragments)
+    )
+    table = commit_detached(store, base, operation)
+    staged = _staged(base, table, fragments)
+    return Staged(
+        table=table,
+        added_files=staged.added_files,
+        new_fragments=staged.new_fragments,
+        removed_fragments=tuple(removed),
+        masked_fragments=tuple(f.id for f in updated),
+        deleted_ids=deleted_ids,
+    )
+
+
+def _staged(base: Table, table: Table, fragments: Sequence[WrittenFragment]) -> Staged:
+    before = base.fragment_rows
+    return Staged(
+        table=table,
+        added_files=tuple(f.file for f in fragments),
+        new_fragments=tuple(i for i in table.fragment_rows if i not in before),
+    )
+
+
+def _as_written(fragments: Iterable[WrittenFragment]) -> list[FragmentMetadata]:
+    return [FragmentMetadata.from_json(f.metadata) for f in fragments]

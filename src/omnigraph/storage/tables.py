@@ -1,0 +1,158 @@
+"""Lance tables, opened at a pin and never moved: a table's linear HEAD stays where its birth left it."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+
+import lance
+import pyarrow as pa
+from lance import LanceDataset, LanceOperation
+
+from omnigraph.storage.durability import Durability
+from omnigraph.storage.faults import translated
+from omnigraph.storage.layout import GraphRoot, version_file
+
+GUARD_TAG = "omnigraph-guard"
+BIRTH_VERSION = 2
+KEY_INDEX = "id_idx"
+_MAX_HANDLES = 512
+_BTREE_FILES = ("page_data.lance", "page_lookup.lance")
+
+
+class Table:
+    """One table at one version. Immutable: every effect gives another `Table`."""
+
+    def __init__(self, path: str, dataset: LanceDataset) -> None:
+        self.path = path
+        self.dataset = dataset
+        self.version: int = int(dataset.version)
+        self._fragments: dict[int, int] | None = None
+
+    @property
+    def row_count(self) -> int:
+        """Live rows, from metadata."""
+        return int(self.dataset.count_rows())
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Physical columns."""
+        return self.dataset.schema
+
+    @property
+    def fragment_rows(self) -> dict[int, int]:
+        """Live fragments and their live row counts."""
+        if self._fragments is None:
+            metadata = (fragment.metadata for fragment in self.dataset.get_fragments())
+            self._fragments = {m.id: m.num_rows for m in metadata}
+        return self._fragments
+
+    @property
+    def covered_fragments(self) -> frozenset[int]:
+        """Fragments that the key index answers for, dead ones included."""
+        return self.index_coverage().get(KEY_INDEX, frozenset())
+
+    @property
+    def uncovered_fragments(self) -> list[int]:
+        """Live fragments that a keyed lookup must look at one by one."""
+        covered = self.covered_fragments
+        return [i for i in self.fragment_rows if i not in covered]
+
+    def index_coverage(self) -> dict[str, frozenset[int]]:
+        """Fragment ids claimed by each index."""
+        return {
+            index.name: frozenset(i for segment in index.segments for i in segment.fragment_ids)
+            for index in self.dataset.describe_indices()
+        }
+
+    def scan(self, columns: Sequence[str] | None = None, *, where: str | None = None) -> pa.Table:
+        """Rows as one Arrow table, filtered by an SQL predicate over physical columns."""
+        with translated(f"reading {self.path}"):
+            return self.dataset.scanner(columns=list(columns) if columns is not None else None, filter=where).to_table()
+
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """Rows as a stream."""
+        with translated(f"reading {self.path}"):
+            yield from self.dataset.scanner(columns=list(columns) if columns is not None else None).to_batches()
+
+    def data_files(self) -> list[str]:
+        """Paths, relative to the table, of every data file this version needs."""
+        return [f"data/{file.path}" for fragment in self.dataset.get_fragments() for file in fragment.metadata.files]
+
+
+    def index_files(self) -> list[str]:
+        """Paths, relative to the table, of every file of every BTREE segment this version needs."""
+        return [
+            f"_indices/{segment.uuid}/{name}"
+            for index in self.dataset.describe_indices()
+            if index.index_type == "BTree"
+            for segment in index.segments
+            for name in _BTREE_FILES
+        ]
+
+
+class TableStore:
+    """Opens and creates tables below one root with one shared cache."""
+
+    def __init__(self, root: GraphRoot, options: dict[str, str], durability: Durability) -> None:
+        self.root = root
+        self.options = options or None
+        self.durability = durability
+        self.session = lance.Session()
+        self._handles: OrderedDict[tuple[str, int], Table] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def open(self, path: str, version: int) -> Table:
+        """The table at a pin; a pin seen before costs nothing."""
+        key = (path, version)
+        with self._lock:
+            found = self._handles.get(key)
+            if found is not None:
+                self._handles.move_to_end(key)
+                return found
+        with translated(f"opening {path} at version {version}"):
+            dataset = lance.dataset(
+                self.root.join(path), version=version, storage_options=self.options, session=self.session
+            )
+        return self.remember(Table(path, dataset))
+
+    def remember(self, table: Table) -> Table:
+        """Keep a handle, so that the next use of its pin opens nothing."""
+        with self._lock:
+            self._handles[(table.path, table.version)] = table
+            while len(self._handles) > _MAX_HANDLES:
+                self._handles.popitem(last=False)
+        return table
+
+    def create(self, path: str, schema: pa.Schema) -> Table:
+        """A new empty table: two attached versions and a guard tag, the only attached commits it ever gets.
+
+        The tag makes a foreign cleanup of the older version stop with an error: a tripwire, not a guarantee.
+        """
+        with translated(f"creating {path}"):
+            dataset = lance.write_dataset(
+                schema.empty_table(),
+                self.root.join(path),
+                mode="create",
+                enable_stable_row_ids=True,
+                storage_options=self.options,
+                session=self.session,
+            )
+            dataset.tags.create(GUARD_TAG, 1)
+            dataset = LanceDataset.commit(
+                dataset,
+                LanceOperation.Overwrite(schema, []),
+                read_version=1,
+                max_retries=0,
+                storage_options=self.options,
+            )
+        files = [f"{path}/{version_file(1)}", f"{path}/{version_file(BIRTH_VERSION)}"]
+        self.durability.sync_files([*files, f"{path}/_refs/tags/{GUARD_TAG}.json"])
+        self.durability.sync_ancestors(path)
+        return self.remember(Table(path, dataset))
+
+    def head_version(self, path: str) -> int:
+        """The version of the table's linear HEAD: anything above the birth is foreign drift."""
+        with translated(f"probing {path}"):
+            return int(lance.dataset(self.root.join(path), storage_options=self.options, session=self.session).version)

@@ -1,0 +1,1 @@
+"""Manifest, snapshots, commits, refs, plans, the one door that publishes them, and recovery."""

@@ -1,0 +1,82 @@
+"""Settled history: immutable, levelled files of old commits, so that a publish never rewrites what happened long ago.
+
+Up to `INLINE_MAX` commits stay in `__manifest`. Then the oldest move to a file of level 0; when `FANOUT` files of one
+level stand side by side they become one file of the next level. Ten thousand commits are a handful of files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections.abc import Iterator
+from dataclasses import replace
+
+from omnigraph.errors import CorruptGraph
+from omnigraph.storage.layout import HISTORY
+from omnigraph.storage.objects import ObjectStore
+from omnigraph.versioning.commits import GraphCommit
+from omnigraph.versioning.manifest import HistoryExtent, ManifestState
+
+INLINE_MAX = 256
+INLINE_KEEP = 64
+FANOUT = 16
+
+
+def settle(objects: ObjectStore, state: ManifestState) -> ManifestState:
+    """The same history with fewer inline commits, when there are too many of them."""
+    if len(state.commits) <= INLINE_MAX:
+        return state
+    commits = list(state.commits.values())
+    old, recent = commits[:-INLINE_KEEP], commits[-INLINE_KEEP:]
+    extents = [*state.extents, _write(objects, old, level=0)]
+    while len(tail := _last_of_same_level(extents)) >= FANOUT:
+        merged = [commit for extent in tail for commit in read_extent(objects, extent)]
+        extents = [*extents[: -len(tail)], _write(objects, merged, level=tail[0].level + 1)]
+    return replace(state, commits={c.graph_commit_id: c for c in recent}, extents=tuple(extents))
+
+
+def walk(objects: ObjectStore, state: ManifestState) -> Iterator[GraphCommit]:
+    """Every commit of the branch, newest first; files are read only as far as the caller goes."""
+    yield from reversed(state.commits.values())
+    for extent in reversed(state.extents):
+        yield from reversed(read_extent(objects, extent))
+
+
+def find(objects: ObjectStore, state: ManifestState, commit_id: str) -> GraphCommit | None:
+    """One commit of the branch's lineage, or None."""
+    inline = state.commits.get(commit_id)
+    if inline is not None:
+        return inline
+    for extent in reversed(state.extents):
+        if extent.first <= commit_id <= extent.last:
+            for commit in read_extent(objects, extent):
+                if commit.graph_commit_id == commit_id:
+                    return commit
+    return None
+
+
+def read_extent(objects: ObjectStore, extent: HistoryExtent) -> list[GraphCommit]:
+    """The commits of one file, oldest first."""
+    body = objects.get(extent.location)
+    if body is None:
+        raise CorruptGraph(f"{extent.location} is missing: {extent.count} old commits cannot be listed")
+    return [GraphCommit.from_json(value) for value in json.loads(zlib.decompress(body))]
+
+
+def _write(objects: ObjectStore, commits: list[GraphCommit], *, level: int) -> HistoryExtent:
+    body = zlib.compress(json.dumps([c.to_json() for c in commits], separators=(",", ":")).encode(), 6)
+    # Named by content: a publisher that lost its slot writes the same file again and finds it there.
+    location = f"{HISTORY}/{level}-{hashlib.sha256(body).hexdigest()[:32]}.json.z"
+    objects.put_new(location, body)
+    ids = [c.graph_commit_id for c in commits]
+    return HistoryExtent(location, level, len(commits), min(ids), max(ids))
+
+
+def _last_of_same_level(extents: list[HistoryExtent]) -> list[HistoryExtent]:
+    run: list[HistoryExtent] = []
+    for extent in reversed(extents):
+        if run and extent.level != run[0].level:
+            break
+        run.insert(0, extent)
+    return run

@@ -1,0 +1,172 @@
+"""Publish intents: write-once objects that let anyone finish, or withdraw, what a writer began.
+
+`{ulid}.json` intent (A), `{ulid}.staged` the complete plan (B), `{ulid}.lease-N` renewals and take-overs, `{ulid}.aborted` withdrawal.
+The ulid is the commit id. An intent never blocks a writer, and a live one is never touched: its lease has to expire
+by the store's own clock first. Then whoever puts the next lease owns it. So there is one owner at a time, and one who
+was slow finds out, before it publishes or reports a failure, that the matter is in other hands.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from omnigraph.errors import PlanExpired, StorageError
+from omnigraph.storage.layout import RECOVERY
+from omnigraph.storage.objects import ObjectInfo
+from omnigraph.versioning.plan import PLAN_FORMAT, PublishPlan, plan_to_json
+from omnigraph.versioning.snapshot import TableEntry
+from omnigraph.versioning.store import GraphStore
+
+
+def _path(commit_id: str, part: str) -> str:
+    return f"{RECOVERY}/{commit_id}.{part}"
+
+
+@dataclass(frozen=True, slots=True)
+class IntentFiles:
+    """The objects of one intent, as listed."""
+
+    commit_id: str
+    parts: frozenset[str]
+    renewed: dt.datetime
+
+    @property
+    def lease(self) -> int:
+        """The number of the newest lease; 0 is the one that comes with the intent."""
+        numbers = [int(p.removeprefix("lease-")) for p in self.parts if p.startswith("lease-")]
+        return max(numbers, default=0)
+
+    @property
+    def is_aborted(self) -> bool:
+        """Withdrawn: nobody may publish it any more."""
+        return "aborted" in self.parts
+
+
+@dataclass(frozen=True, slots=True)
+class _Lease:
+    number: int
+    begun: float
+
+
+class Intents:
+    """Writes, renews, withdraws and lists intents."""
+
+    def __init__(self, store: GraphStore) -> None:
+        self._store = store
+        self._held: dict[str, _Lease] = {}
+
+    def begin(
+        self, *, commit_id: str, kind: str, actor: str | None, branch: str, native_branch: str | None,
+        base_version: int, entries: Iterable[TableEntry],
+    ) -> None:  # fmt: skip
+        """Phase A. A failure here aborts the write before it has any effect."""
+        header = {
+            "format": PLAN_FORMAT,
+            "operation_id": commit_id,
+            "state": "staging",
+            "writer_kind": kind,
+            "actor": actor,
+            "branch": branch,
+            "native_branch": native_branch,
+            "base_version": base_version,
+            "tables": [
+                {"table_key": e.table_key, "table_path": e.location, "expected_version": e.table_version} for e in entries
+            ],
+        }
+        self._store.objects.put_new_json(_path(commit_id, "json"), header)
+        self._held[commit_id] = _Lease(0, time.monotonic())
+
+    def complete(self, plan: PublishPlan) -> None:
+        """Phase B: everything is staged and flushed; from here anyone may publish it once the lease has expired."""
+        self._store.objects.put_new_json(_path(plan.commit_id, "staged"), plan_to_json(plan))
+
+    def hold(self, commit_id: str) -> None:
+        """Be sure to own the intent for a while yet: asked before each swap and before a failure is reported.
+
+        Within half a lease nobody can have taken it. Later the next lease decides, which also renews it for long jobs.
+        """
+        lease = self._held.get(commit_id)
+        if lease is None:
+            raise PlanExpired(f"the intent of commit {commit_id} is not this process's", hint="repeat the write")
+        if time.monotonic() - lease.begun < self._store.settings.lease / 2:
+            return
+        if not self._take(commit_id, lease.number + 1):
+            raise PlanExpired(f"commit {commit_id} took so long that recovery took it over", hint="ask for the commit before you repeat the write")
+
+    def take_over(self, files: IntentFiles) -> bool:
+        """Become the owner of an expired intent; False when somebody else just did."""
+        return self._take(files.commit_id, files.lease + 1)
+
+    def _take(self, commit_id: str, number: int) -> bool:
+        asked = time.monotonic()
+        if not self._store.objects.put_new(_path(commit_id, f"lease-{number}"), b""):
+            return False
+        self._held[commit_id] = _Lease(number, asked)
+        return True
+
+    def finish(self, commit_id: str) -> None:
+        """Phase D. A failure is only a warning: the next sweep finds the commit published and removes the intent."""
+        try:
+            self._remove(commit_id, self._own_parts(commit_id))
+        except StorageError as error:
+            warnings.warn(f"the intent of published commit {commit_id} stays for the next sweep: {error}", RuntimeWarning, stacklevel=2)
+
+    def withdraw(self, commit_id: str) -> bool:
+        """Make sure that nobody publishes this later. False when that cannot be made sure."""
+        try:
+            self.hold(commit_id)
+            self.mark_aborted(commit_id)
+            self._remove(commit_id, self._own_parts(commit_id))
+        except (StorageError, PlanExpired):
+            return False
+        return True
+
+    def _own_parts(self, commit_id: str) -> list[str]:
+        lease = self._held.get(commit_id)
+        return ["staged", "json", *(f"lease-{n}" for n in range(1, lease.number + 1 if lease else 1))]
+
+    def mark_aborted(self, commit_id: str) -> None:
+        """Put the withdrawal; it outlives the other objects until a sweep finds it old."""
+        self._store.objects.put_new(_path(commit_id, "aborted"), b"")
+
+    def remove_all(self, files: IntentFiles) -> None:
+        """Remove every object of a resolved intent except its withdrawal."""
+        leases = {f"lease-{n}" for n in range(1, files.lease + 2)}
+        self._remove(files.commit_id, sorted((files.parts | leases) - {"aborted"}, reverse=True))
+
+    def remove_withdrawal(self, commit_id: str) -> None:
+        """Remove an old withdrawal."""
+        self._remove(commit_id, ("aborted",))
+
+    def list(self) -> list[IntentFiles]:
+        """All intents, oldest first. A failing listing is loud."""
+        return group_listing(self._store.objects.list(RECOVERY))
+
+    def read(self, commit_id: str, part: str) -> bytes | None:
+        """The raw bytes of one object, None when it has gone meanwhile."""
+        return self._store.objects.get(_path(commit_id, part))
+
+    def _remove(self, commit_id: str, parts: Iterable[str]) -> None:
+        self._store.objects.delete([_path(commit_id, part) for part in parts])
+        self._held.pop(commit_id, None)
+
+
+def group_listing(listed: list[ObjectInfo]) -> list[IntentFiles]:
+    """Objects by commit id; anything that is not an intent's is ignored."""
+    groups: dict[str, list[ObjectInfo]] = {}
+    for info in listed:
+        commit_id, _, part = info.path.rsplit("/", 1)[-1].partition(".")
+        if part in ("json", "staged", "aborted") or part.startswith("lease-"):
+            groups.setdefault(commit_id, []).append(info)
+    return [
+        IntentFiles(
+            commit_id,
+            frozenset(i.path.rsplit("/", 1)[-1].partition(".")[2] for i in infos),
+            max(i.modified for i in infos),
+        )
+        for commit_id, infos in sorted(groups.items())
+    ]

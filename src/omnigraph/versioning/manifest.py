@@ -1,0 +1,225 @@
+"""The rows of `__manifest` and the state they spell: one version is the complete state of one branch.
+
+Reading is one open and one small scan at any history depth. Bytes are paid on every publish, so rows are few and short:
+old commits move to history files, and long change lists to objects of their own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from omnigraph.errors import CorruptGraph, FormatUnsupported
+from omnigraph.storage.manifest_table import ManifestVersion
+from omnigraph.versioning.commits import GraphCommit
+from omnigraph.versioning.snapshot import Snapshot, TableEntry
+
+INTERNAL_SCHEMA_VERSION = 1
+STAMP = "omnigraph:internal_schema_version"
+
+# Manifest rows are small and rewritten often: searching for a good encoding costs more than it saves.
+_PLAIN = {"lance-encoding:compression": "none", "lance-encoding:dict-divisor": "100000"}
+
+
+def _field(name: str, kind: pa.DataType, *, nullable: bool = True, **metadata: str) -> pa.Field:
+    return pa.field(name, kind, nullable=nullable, metadata=_PLAIN | metadata)
+
+
+MANIFEST_SCHEMA = pa.schema(
+    [
+        _field("object_id", pa.string(), nullable=False, **{"lance-schema:unenforced-primary-key": "true"}),
+        _field("object_type", pa.string(), nullable=False),
+        _field("location", pa.string()),
+        _field("metadata", pa.string()),
+        pa.field("base_objects", pa.list_(pa.string())),
+        _field("table_key", pa.string()),
+        _field("table_version", pa.uint64()),
+        _field("table_branch", pa.string()),
+        _field("row_count", pa.uint64()),
+    ],
+    metadata={STAMP: str(INTERNAL_SCHEMA_VERSION)},
+)
+_READ_COLUMNS = [n for n in MANIFEST_SCHEMA.names if n not in ("base_objects", "table_branch")]
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryExtent:
+    """A file of settled commits: `count` of them, with ids between `first` and `last` (by text order)."""
+
+    location: str
+    level: int
+    count: int
+    first: str
+    last: str
+
+
+@dataclass(frozen=True)
+class ManifestState:
+    """The complete state of one branch at one version.
+
+    `commits` are the recent ones, oldest first; `extents` hold the older ones, oldest first. `native_branch` is the
+    incarnation of the branch: None for main, `<name>.<ulid>` otherwise.
+    """
+
+    branch: str
+    native_branch: str | None
+    version: int
+    head: str
+    schema_hash: str
+    tables: Mapping[str, TableEntry]
+    commits: Mapping[str, GraphCommit]
+    extents: tuple[HistoryExtent, ...] = ()
+    tombstones: Mapping[str, int] | None = None
+    closed: bool = False
+
+    @cached_property
+    def snapshot(self) -> Snapshot:
+        """The read side of this state."""
+        return Snapshot(self.branch, self.version, self.head, self.schema_hash, self.tables)
+
+    def with_version(self, version: int) -> ManifestState:
+        """The same rows, known to be at `version`."""
+        return replace(self, version=version)
+
+
+def check_stamp(schema: pa.Schema, where: str) -> None:
+    """Refuse a graph of another storage format before anything else of it is read."""
+    raw = (schema.metadata or {}).get(STAMP.encode())
+    found = int(raw) if raw is not None and raw.isdigit() else None
+    if found == INTERNAL_SCHEMA_VERSION:
+        return
+    if found is not None and found > INTERNAL_SCHEMA_VERSION:
+        raise FormatUnsupported(
+            f"{where} has internal schema {found}; this omnigraph serves {INTERNAL_SCHEMA_VERSION}",
+            hint="upgrade omnigraph to open this graph",
+        )
+    shown = "no readable stamp" if found is None else f"internal schema {found}"
+    raise FormatUnsupported(
+        f"{where} has {shown}; this omnigraph serves {INTERNAL_SCHEMA_VERSION}",
+        hint="export it with the omnigraph that created it, then `omnigraph init` and `omnigraph load` the export here",
+    )
+
+
+def read_state(opened: ManifestVersion, branch: str, native_branch: str | None) -> ManifestState:
+    """Parse one version."""
+    check_stamp(opened.schema, opened.location)
+    rows = opened.rows(_READ_COLUMNS).to_pydict()
+    parser = _StateParser()
+    for i in range(len(rows["object_id"])):
+        parser.take({name: rows[name][i] for name in _READ_COLUMNS})
+    return parser.state(branch, native_branch, opened)
+
+
+class _StateParser:
+    def __init__(self) -> None:
+        self.head: str | None = None
+        self.schema_hash: str | None = None
+        self.tables: dict[str, TableEntry] = {}
+        self.commits: dict[str, GraphCommit] = {}
+        self.extents: list[HistoryExtent] = []
+        self.tombstones: dict[str, int] = {}
+        self.locations: dict[str, str] = {}
+        self.closed = False
+
+    def take(self, row: dict[str, Any]) -> None:
+        match row["object_type"]:
+            case "table":
+                self.locations[row["table_key"]] = row["location"]
+            case "table_version":
+                key = row["table_key"]
+                self.tables[key] = TableEntry.parse(
+                    key, self.locations[key], row["table_version"], row["row_count"], row["metadata"]
+                )
+            case "table_tombstone":
+                self.tombstones[row["location"]] = row["table_version"]
+            case "graph_commit":
+                self.commits[row["object_id"]] = GraphCommit.from_text(row["metadata"])
+            case "graph_head":
+                self.head = row["location"]
+            case "history_extent":
+                self.extents.append(HistoryExtent(location=row["location"], **json.loads(row["metadata"])))
+            case "schema_contract":
+                self.schema_hash = row["location"]
+            case "branch_closed":
+                self.closed = True
+            case unknown:
+                raise CorruptGraph(f"__manifest holds an unknown object type {unknown!r}", hint="upgrade omnigraph")
+
+    def state(self, branch: str, native_branch: str | None, opened: ManifestVersion) -> ManifestState:
+        if self.head is None or self.schema_hash is None:
+            raise CorruptGraph(f"{opened.location} version {opened.version} lacks its head or its schema contract")
+        return ManifestState(
+            branch=branch,
+            native_branch=native_branch,
+            version=opened.version,
+            head=self.head,
+            schema_hash=self.schema_hash,
+            tables=self.tables,
+            commits=self.commits,
+            extents=tuple(self.extents),
+            tombstones=self.tombstones,
+            closed=self.closed,
+        )
+
+
+def tombstone_object_id(table_key: str, version: int) -> str:
+    """The deterministic row id of a dropped table."""
+    return f"tombstone:{table_key}:{version}"
+
+
+def version_object_id(table_key: str, version: int) -> str:
+    """The deterministic row id of a table's pin."""
+    return f"version:{table_key}:{version}"
+
+
+class RowWriter:
+    """Turns states into manifest rows. Keeps the text of unchanged pins and commits, which is most of every publish."""
+
+    def __init__(self) -> None:
+        self._texts: dict[Any, str] = {}
+
+    def rows(self, state: ManifestState) -> pa.Table:
+        """The complete manifest table of a state."""
+        out: dict[str, list[Any]] = {name: [] for name in MANIFEST_SCHEMA.names}
+        texts: dict[Any, str] = {}
+
+        def add(object_id: str, object_type: str, **columns: Any) -> None:
+            for name in out:
+                out[name].append(columns.get(name))
+            out["object_id"][-1] = object_id
+            out["object_type"][-1] = object_type
+
+        add("schema_contract", "schema_contract", location=state.schema_hash)
+        for key, entry in sorted(state.tables.items()):
+            add(f"table:{key}", "table", location=entry.location, table_key=key)
+            memo: tuple[Any, ...] = (key, entry.staged_version, entry.table_version)
+            texts[memo] = self._texts.get(memo) or entry.metadata_text()
+            add(
+                version_object_id(key, entry.table_version),
+                "table_version",
+                metadata=texts[memo],
+                table_key=key,
+                table_version=entry.table_version,
+                table_branch=state.native_branch,
+                row_count=entry.row_count,
+            )
+        for location, version in (state.tombstones or {}).items():
+            add(tombstone_object_id(location, version), "table_tombstone", location=location, table_version=version)
+        for extent in state.extents:
+            text = json.dumps({"level": extent.level, "count": extent.count, "first": extent.first, "last": extent.last})
+            add(f"history:{extent.location}", "history_extent", location=extent.location, metadata=text)
+        for commit_id, commit in state.commits.items():
+            # A commit that lost its slot is written again with another parent and version.
+            memo = (commit_id, commit.parent_commit_id, commit.manifest_version)
+            texts[memo] = self._texts.get(memo) or json.dumps(commit.to_json(), separators=(",", ":"))
+            add(commit_id, "graph_commit", metadata=texts[memo])
+        add(f"graph_head:{state.branch}", "graph_head", location=state.head)
+        if state.closed:
+            add("branch_closed", "branch_closed")
+        self._texts = texts
+        return pa.table(out, schema=MANIFEST_SCHEMA)

@@ -1,0 +1,209 @@
+"""The one door: `Publisher` is the only code that moves a branch, and `_swap` the only caller of the compare-and-swap.
+
+Whatever a write read is in its plan's requirements and is checked again against the very state that the swap replaces.
+A lost swap is answered by reading again. Failure is reported only when it is certain: the plan's intent is withdrawn
+first, and when the store leaves even that open the caller gets `OutcomeUnknown` with the commit id to ask for.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import replace
+
+from omnigraph.errors import (
+    CommitLost,
+    OmnigraphError,
+    OutcomeUnknown,
+    PlanExpired,
+    PreconditionFailed,
+    PublishContention,
+    StorageError,
+)
+from omnigraph.storage.manifest_table import ManifestVersion
+from omnigraph.versioning import history
+from omnigraph.versioning.commits import MAINTENANCE, GraphCommit
+from omnigraph.versioning.intents import Intents
+from omnigraph.versioning.manifest import ManifestState
+from omnigraph.versioning.plan import PublishPlan, TableChange
+from omnigraph.versioning.requirements import rebase
+from omnigraph.versioning.snapshot import TableEntry
+from omnigraph.versioning.store import GraphStore, now_us
+from omnigraph.versioning.tips import BranchTip, Tips, require_open
+
+PUBLISHER_RETRY_BUDGET = 5
+_BACKOFF_FIRST = 0.002
+_BACKOFF_CAP = 0.25
+
+
+class Publisher:
+    """Publishes plans and closes branches."""
+
+    def __init__(self, store: GraphStore, tips: Tips, intents: Intents) -> None:
+        self._store = store
+        self._tips = tips
+        self._intents = intents
+
+    def publish(self, plan: PublishPlan, *, keep_intent: bool = False) -> GraphCommit:
+        """Make a plan visible as one commit, or raise and leave the branch as it was.
+
+        `keep_intent` is for recovery, which accounts for the intent before it removes it.
+        """
+        self._store.require_writable()
+        tip = self._tips.of(plan.branch, plan.native_branch)
+        attempt = _Attempt(self._store, plan)
+        try:
+            with tip.turn():
+                commit = self._until_published(tip, attempt)
+        except OmnigraphError as error:
+            self._report_failure(plan, attempt, error, keep_intent)
+            raise
+        if plan.has_intent and not keep_intent:
+            self._intents.finish(plan.commit_id)
+        return commit
+
+    def close_branch(self, tip: BranchTip) -> None:
+        """Publish the version after which a branch takes no more writes. Every late writer loses its swap to it."""
+        self._store.require_writable()
+        deadline = time.monotonic() + self._store.settings.publish_deadline
+        with tip.turn():
+            while True:
+                state, opened, read_at = tip.swap_base()
+                if state.closed:
+                    return
+                if time.monotonic() > deadline:
+                    raise PublishContention(f"branch {tip.branch!r} is too busy to be closed; try again")
+                if self._swap(tip, opened, replace(state, closed=True, version=state.version + 1), read_at):
+                    return
+
+    def _until_published(self, tip: BranchTip, attempt: _Attempt) -> GraphCommit:
+        while True:
+            state, opened, read_at = tip.swap_base()
+            done = history.find(self._store.objects, state, attempt.plan.commit_id)
+            if done is not None:
+                return done
+            require_open(state)
+            attempt.settle_unknown(state)
+            attempt.fit(state)
+            if attempt.plan.has_intent:
+                self._intents.hold(attempt.plan.commit_id)
+            target, commit = next_state(state, attempt.plan)
+            try:
+                won = self._swap(tip, opened, history.settle(self._store.objects, target), read_at)
+            except StorageError:
+                attempt.unknown_slot = target.version
+                attempt.pause_or_give_up()
+                tip.reload()
+                continue
+            if won:
+                return commit
+            attempt.pause_or_give_up()
+
+    def _swap(self, tip: BranchTip, opened: ManifestVersion, target: ManifestState, read_at: float) -> bool:
+        """Swap strictly; False when the slot was taken, or was free only because it lies in a reclaimed past."""
+        try:
+            swapped = self._store.manifests.compare_and_swap(opened, tip.rows.rows(target))
+        except CommitLost:
+            tip.reload()
+            return False
+        if time.monotonic() - read_at > self._store.settings.stale_base:
+            latest, _ = tip.reload()
+            if target.closed:
+                return latest.closed
+            return history.find(self._store.objects, latest, target.head) is not None
+        tip.advance(target, swapped, time.monotonic())
+        return True
+
+    def _report_failure(self, plan: PublishPlan, attempt: _Attempt, error: OmnigraphError, keep_intent: bool) -> None:
+        withdrawn = self._intents.withdraw(plan.commit_id) if plan.has_intent and not keep_intent else True
+        if attempt.unknown_slot is not None or not withdrawn:
+            raise OutcomeUnknown(plan.commit_id) from error
+
+
+class _Attempt:
+    """The changing part of one publish: the plan as last fitted, its budget and its deadline."""
+
+    def __init__(self, store: GraphStore, plan: PublishPlan) -> None:
+        self.plan = plan
+        self.unknown_slot: int | None = None
+        self._store = store
+        self._deadline = time.monotonic() + store.settings.publish_deadline
+        self._moved = 0
+        self._pause = _BACKOFF_FIRST
+        self._flushed: set[str] = set()
+
+    def settle_unknown(self, state: ManifestState) -> None:
+        """A swap of unknown outcome is settled once its slot is taken and the commit is not in the lineage."""
+        if self.unknown_slot is not None and state.version >= self.unknown_slot:
+            self.unknown_slot = None
+
+    def fit(self, state: ManifestState) -> None:
+        """Check the plan against the state it is about to replace; restage and flush what has to follow it."""
+        plan = self.plan
+        if plan.expect_head is not None and state.head != plan.expect_head:
+            raise PreconditionFailed(expected=plan.expect_head, actual=state.head)
+        if plan.staged_at and not plan.has_intent and now_us() / 1e6 - plan.staged_at > self._store.settings.staging_grace / 2:
+            raise PlanExpired("this write was staged too long ago to be published safely", hint="repeat the write")
+        fitted = rebase(self._store, plan, state)
+        if fitted is not plan:
+            self._moved += 1
+            if self._moved > PUBLISHER_RETRY_BUDGET:
+                raise PublishContention(
+                    f"tables of this write moved {self._moved} times while it was being published", hint="try again"
+                )
+        self.plan = fitted
+        fresh = [name for change in fitted.changes for name in change.files if name not in self._flushed]
+        self._store.durability.sync_files(fresh)
+        self._flushed.update(fresh)
+
+    def pause_or_give_up(self) -> None:
+        """Capped exponential back-off with full jitter, until the deadline."""
+        if time.monotonic() > self._deadline:
+            raise PublishContention("the branch is too busy: the publish deadline passed", hint="try again")
+        time.sleep(random.random() * self._pause)
+        self._pause = min(self._pause * 2, _BACKOFF_CAP)
+
+
+def next_state(state: ManifestState, plan: PublishPlan) -> tuple[ManifestState, GraphCommit]:
+    """The state after a plan, and its commit. Pure."""
+    commit = GraphCommit(
+        graph_commit_id=plan.commit_id,
+        manifest_branch=state.branch,
+        manifest_version=state.version + 1,
+        parent_commit_id=state.head,
+        actor_id=plan.actor,
+        created_at=now_us(),
+        kind=plan.kind,
+        op_class=plan.op_class,
+        message=plan.message,
+        native_branch=state.native_branch,
+        recovery_for_actor=plan.recovery_for_actor,
+        idempotency_key=plan.idempotency_key,
+    )
+    tables = dict(state.tables)
+    for change in plan.changes:
+        tables[change.table_key] = _advanced(tables[change.table_key], change, plan)
+    target = replace(
+        state,
+        version=state.version + 1,
+        head=plan.commit_id,
+        tables=tables,
+        commits={**state.commits, plan.commit_id: commit},
+    )
+    return target, commit
+
+
+def _advanced(entry: TableEntry, change: TableChange, plan: PublishPlan) -> TableEntry:
+    if change.base_version != entry.staged_version:
+        raise OmnigraphError(f"{entry.table_key} was staged on a version that is not the branch's")
+    return replace(
+        entry,
+        table_version=entry.table_version + 1,
+        staged_version=change.staged_version,
+        content_version=entry.content_version if plan.op_class == MAINTENANCE else plan.commit_id,
+        row_count=change.row_count,
+        high_water=change.high_water,
+        commit_id=plan.commit_id,
+        changes=change.changes,
+        tail=change.tail,
+    )

@@ -1,0 +1,228 @@
+"""Recovery: the same plan applied again by the same publisher.
+
+A pending intent blocks nobody. Once its lease has expired, anyone may resolve it: it was published after all, or it can
+still be published, or it is withdrawn. Whoever does it, and however often, the commit id decides: one commit or none.
+Recovery deletes no data file.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import threading
+import time
+import warnings
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from omnigraph.errors import CorruptGraph, FormatUnsupported, MissingData, OmnigraphError, OutcomeUnknown
+from omnigraph.storage.layout import AUDIT
+from omnigraph.versioning import history
+from omnigraph.versioning.commits import RECOVERY_ACTOR, GraphCommit
+from omnigraph.versioning.intents import IntentFiles, Intents
+from omnigraph.versioning.plan import PublishPlan, plan_from_json
+from omnigraph.versioning.publish import Publisher
+from omnigraph.versioning.store import GraphStore, now_us
+from omnigraph.versioning.tips import Tips
+
+ROLLED_FORWARD = "RolledForward"
+ROLLED_BACK = "RolledBack"
+_KEEP_WITHDRAWAL = dt.timedelta(minutes=10)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingIntent:
+    """An unresolved intent. `state`: staging, publishable, published, aborted or invalid."""
+
+    operation_id: str
+    state: str
+    writer_kind: str | None = None
+    actor: str | None = None
+    branch: str | None = None
+    tables: tuple[str, ...] = ()
+    lease_expired: bool = False
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveryRecord:
+    """One row of the audit: what recovery did with one intent."""
+
+    operation_id: str
+    recovery_kind: str
+    recovery_for_actor: str | None
+    writer_kind: str
+    branch: str
+    graph_commit_id: str | None
+    reason: str
+    created_at: int
+    tables: tuple[dict[str, Any], ...] = ()
+
+
+class Recovery:
+    """Lists, resolves and accounts for intents."""
+
+    def __init__(self, store: GraphStore, tips: Tips, intents: Intents, publisher: Publisher) -> None:
+        self._store = store
+        self._tips = tips
+        self._intents = intents
+        self._publisher = publisher
+        self._swept_at: float | None = None
+        self._sweeping = threading.Lock()
+
+    def list(self) -> list[PendingIntent]:
+        """Intents that are not resolved yet; reading changes nothing."""
+        files = self._intents.list()
+        now = self._store.store_clock() if files else dt.datetime.now(dt.UTC)
+        return [self._describe(f, self._is_expired(f, now)) for f in files if f.parts != {"aborted"}]
+
+    def run(self) -> list[RecoveryRecord]:
+        """Resolve every intent whose lease has expired. Run twice, the second time does nothing."""
+        self._store.require_writable()
+        self._swept_at = time.monotonic()
+        files = self._intents.list()
+        now = self._store.store_clock() if files else dt.datetime.now(dt.UTC)
+        records = [self._resolve(f) for f in files if f.parts != {"aborted"} and self._is_expired(f, now)]
+        for old in files:
+            if old.parts == {"aborted"} and now - old.renewed > _KEEP_WITHDRAWAL:
+                self._intents.remove_withdrawal(old.commit_id)
+        return [record for record in records if record is not None]
+
+    def sweep_if_due(self) -> None:
+        """The sweep of write entry: one listing, and only when the last one is a while ago."""
+        due = self._swept_at is None or time.monotonic() - self._swept_at > self._store.settings.sweep_interval
+        if due and self._sweeping.acquire(blocking=False):
+            try:
+                self.run()
+            finally:
+                self._sweeping.release()
+
+    def audit(self) -> list[RecoveryRecord]:
+        """What recovery has done so far, oldest first."""
+        found = (self._store.objects.get_json(info.path) for info in self._store.objects.list(AUDIT))
+        rows = [RecoveryRecord(**{**value, "tables": tuple(value["tables"])}) for value in found if value is not None]
+        return sorted(rows, key=lambda row: (row.created_at, row.operation_id))
+
+    def audit_table(self) -> pa.Table:
+        """The audit as Arrow rows."""
+        rows = [{**asdict(r), "tables": json.dumps(r.tables)} for r in self.audit()]
+        names = [name for name in RecoveryRecord.__slots__ if name != "created_at"]
+        schema = pa.schema([*(pa.field(n, pa.string()) for n in names), pa.field("created_at", pa.int64())])
+        return pa.Table.from_pylist(rows, schema=schema)
+
+    def _is_expired(self, files: IntentFiles, now: dt.datetime) -> bool:
+        settings = self._store.settings
+        return (now - files.renewed).total_seconds() > settings.lease + settings.lease_margin
+
+    def _describe(self, files: IntentFiles, expired: bool) -> PendingIntent:
+        try:
+            header = self._header(files)
+        except OmnigraphError as error:
+            return PendingIntent(
+                operation_id=files.commit_id, state="invalid", lease_expired=expired, problem=error.message
+            )
+        state = "publishable" if "staged" in files.parts else "staging"
+        if header is not None and self._published(header) is not None:
+            state = "published"
+        return PendingIntent(
+            operation_id=files.commit_id,
+            state="aborted" if files.is_aborted else state,
+            writer_kind=header["writer_kind"] if header else None,
+            actor=header["actor"] if header else None,
+            branch=header["branch"] if header else None,
+            tables=tuple(t["table_key"] for t in header["tables"]) if header else (),
+            lease_expired=expired,
+        )
+
+    def _resolve(self, files: IntentFiles) -> RecoveryRecord | None:
+        if not self._intents.take_over(files):
+            return None
+        try:
+            header = self._header(files)
+            if header is None:  # its owner, or another recovery, was faster
+                self._intents.remove_all(files)
+                return None
+            plan = self._plan(files)
+        except (CorruptGraph, FormatUnsupported) as error:
+            warnings.warn(
+                f"intent {files.commit_id} cannot be read and is kept: {error.message}", RuntimeWarning, stacklevel=3
+            )
+            return None
+        commit = self._published(header)
+        if commit is not None:
+            return self._close(files, header, ROLLED_FORWARD, commit, "it had been published")
+        if plan is None or files.is_aborted:
+            reason = "it was withdrawn" if files.is_aborted else "it was never completely staged"
+            return self._roll_back(files, header, reason)
+        recovered = replace(plan, actor=RECOVERY_ACTOR, recovery_for_actor=plan.actor)
+        try:
+            commit = self._publisher.publish(recovered, keep_intent=True)
+        except OutcomeUnknown:
+            raise
+        except OmnigraphError as error:
+            return self._roll_back(files, header, error.message)
+        return self._close(files, header, ROLLED_FORWARD, commit, "its requirements still held")
+
+    def _roll_back(self, files: IntentFiles, header: dict[str, Any], reason: str) -> RecoveryRecord:
+        # The owner may be alive after all: it looks for this before every swap.
+        self._intents.mark_aborted(files.commit_id)
+        commit = self._published(header)
+        if commit is not None:
+            return self._close(files, header, ROLLED_FORWARD, commit, "it had been published")
+        return self._close(files, header, ROLLED_BACK, None, reason)
+
+    def _close(
+        self, files: IntentFiles, header: dict[str, Any], kind: str, commit: GraphCommit | None, reason: str
+    ) -> RecoveryRecord:
+        record = RecoveryRecord(
+            operation_id=files.commit_id,
+            recovery_kind=kind,
+            recovery_for_actor=header["actor"],
+            writer_kind=header["writer_kind"],
+            branch=header["branch"],
+            graph_commit_id=commit.graph_commit_id if commit else None,
+            reason=reason,
+            created_at=now_us(),
+            tables=tuple(
+                {"table_key": t["table_key"], "expected_version": t["expected_version"], "outcome": kind}
+                for t in header["tables"]
+            ),
+        )
+        # Put-if-absent by operation: two recoveries write one row. The intent goes last, so a failure here is retried.
+        self._store.objects.put_new_json(f"{AUDIT}/{files.commit_id}.json", asdict(record))
+        self._intents.remove_all(files)
+        return record
+
+    def _published(self, header: dict[str, Any]) -> GraphCommit | None:
+        tip = self._tips.of(header["branch"], header["native_branch"])
+        try:
+            state, _ = tip.reload()
+        except (MissingData, CorruptGraph):  # the branch and its files are gone
+            return None
+        return history.find(self._store.objects, state, header["operation_id"])
+
+    def _header(self, files: IntentFiles) -> dict[str, Any] | None:
+        body = self._intents.read(files.commit_id, "json") or self._intents.read(files.commit_id, "staged")
+        if body is None:
+            return None
+        try:
+            value: dict[str, Any] = json.loads(body)
+            newer = value["format"] > 1
+            for name in ("operation_id", "writer_kind", "actor", "branch", "native_branch", "tables"):
+                value[name]
+        except (ValueError, KeyError, TypeError) as error:
+            raise CorruptGraph(f"intent {files.commit_id} is damaged: {error!r}") from error
+        if newer:
+            raise FormatUnsupported(f"intent {files.commit_id} was written by a newer omnigraph", hint="upgrade omnigraph")
+        return value
+
+    def _plan(self, files: IntentFiles) -> PublishPlan | None:
+        body = self._intents.read(files.commit_id, "staged")
+        if body is None:
+            return None
+        try:
+            return plan_from_json(json.loads(body))
+        except ValueError as error:
+            raise CorruptGraph(f"intent {files.commit_id} is damaged: {error!r}") from error

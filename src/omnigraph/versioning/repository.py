@@ -1,0 +1,147 @@
+"""One open graph below the facade: the store and everything that reads or moves its branches.
+
+`resolve` turns what a reader asks for (a branch, a commit id, a tag, a manifest version) into a state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from omnigraph.errors import BranchNotFound, CommitNotFound, HistoricalVersionReclaimed, MissingData, NotFound, VersionNotFound
+from omnigraph.storage.layout import CONDEMNED
+from omnigraph.versioning import history
+from omnigraph.versioning.commits import GraphCommit
+from omnigraph.versioning.intents import Intents
+from omnigraph.versioning.manifest import ManifestState, read_state
+from omnigraph.versioning.publish import Publisher
+from omnigraph.versioning.recovery import Recovery
+from omnigraph.versioning.refs import MAIN, Branch, Refs
+from omnigraph.versioning.store import GraphStore
+from omnigraph.versioning.tags import Tags
+from omnigraph.versioning.tips import Tips, require_readable
+
+
+@dataclass(frozen=True, slots=True)
+class CommitFilter:
+    """Which commits a listing shows."""
+
+    actor: str | None = None
+    limit: int | None = None
+
+
+class Repository:
+    """Branches, tags, commits and recovery of one graph."""
+
+    def __init__(self, store: GraphStore) -> None:
+        self.store = store
+        self.tips = Tips(store)
+        self.intents = Intents(store)
+        self.publisher = Publisher(store, self.tips, self.intents)
+        self.refs = Refs(store, self.tips, self.publisher)
+        self.tags = Tags(store)
+        self.recovery = Recovery(store, self.tips, self.intents, self.publisher)
+
+    def head(self, branch: str = MAIN) -> ManifestState:
+        """The newest state of a branch."""
+        return require_readable(self.refs.tip(branch).state())
+
+    def at_version(self, version: int, branch: str = MAIN) -> ManifestState:
+        """A branch as it was at one of its manifest versions."""
+        claim = self.refs.get(branch)
+        return self._state_at(claim.name, claim.native_branch, version)
+
+    def at_commit(self, commit_id: str) -> ManifestState:
+        """The graph as one commit left it."""
+        commit = self.commit(commit_id)
+        return self._state_at(commit.manifest_branch, commit.native_branch, commit.manifest_version)
+
+    def resolve(self, target: str | int | None) -> ManifestState:
+        """A state by branch name, tag, commit id or (main's) manifest version; None is main's head."""
+        if target is None:
+            return self.head(MAIN)
+        if isinstance(target, int):
+            return self.at_version(target)
+        try:
+            return self.head(target)
+        except BranchNotFound as error:
+            missing = error
+        tag = self.tags.find(target)
+        if tag is not None:
+            return self._state_at(tag.branch, tag.native_branch, tag.manifest_version)
+        try:
+            return self.at_commit(target)
+        except CommitNotFound:
+            raise NotFound(f"{target!r} is no branch, tag or commit", hint=missing.hint) from None
+
+    def commits(self, branch: str = MAIN, wanted: CommitFilter | None = None) -> Iterator[GraphCommit]:
+        """Commits of a branch, newest first."""
+        wanted = wanted or CommitFilter()
+        shown = 0
+        for commit in history.walk(self.store.objects, self.head(branch)):
+            if wanted.limit is not None and shown >= wanted.limit:
+                return
+            if wanted.actor is None or commit.actor_id == wanted.actor:
+                shown += 1
+                yield commit
+
+    def commit(self, commit_id: str) -> GraphCommit:
+        """A commit by id, on whatever branch it is known."""
+        for branch in self._branches_main_first():
+            try:
+                state = self.tips.of(branch.name, branch.native_branch).state()
+            except NotFound:
+                continue
+            found = history.find(self.store.objects, state, commit_id)
+            if found is not None:
+                return found
+        raise CommitNotFound(f"no branch knows commit {commit_id!r}", hint="`omnigraph commit list` shows commit ids")
+
+    def create_branch(self, name: str, source: str | int | None = MAIN) -> Branch:
+        """A branch from a branch, a tag, a commit id or a manifest version."""
+        self.store.require_writable()
+        state = self.resolve(source)
+        branch = self.refs.create(name, state)
+        self._withdraw_if_condemned(branch, state)
+        return branch
+
+    def _branches_main_first(self) -> Iterator[Branch]:
+        yield Branch(MAIN)
+        for branch in self.refs.list():
+            if branch.name != MAIN:
+                yield branch
+
+    def _state_at(self, branch: str, native_branch: str | None, version: int) -> ManifestState:
+        newest = self.tips.of(branch, native_branch)
+        try:
+            opened = self.store.manifests.at(newest.location, version)
+        except VersionNotFound:
+            raise self._missing_version(branch, native_branch, version) from None
+        return read_state(opened, branch, native_branch)
+
+    def _missing_version(self, branch: str, native_branch: str | None, version: int) -> NotFound:
+        try:
+            head = self.tips.of(branch, native_branch).state().version
+        except (NotFound, MissingData):
+            return BranchNotFound(f"branch {branch!r} and its history are gone")
+        if 1 <= version < head:
+            return HistoricalVersionReclaimed(
+                f"version {version} of {branch!r} has been reclaimed by cleanup", hint="tag the snapshots you want to keep"
+            )
+        return VersionNotFound(f"{branch!r} has no version {version}; its newest is {head}")
+
+    def _withdraw_if_condemned(self, branch: Branch, state: ManifestState) -> None:
+        """A branch that revives old pins is durable first and looks at the collector's list second, never the reverse."""
+        head = self.tips.of(state.branch, state.native_branch)
+        if state.version == head.state().version:
+            return
+        pins = {f"{e.location}@{e.staged_version}" for e in state.tables.values()}
+        for info in self.store.objects.list(CONDEMNED):
+            condemned = self.store.objects.get_json(info.path) or {}
+            if pins.intersection(condemned.get("pins", ())):
+                self.refs.delete(branch.name)
+                raise HistoricalVersionReclaimed(
+                    f"version {state.version} of {state.branch!r} is being reclaimed by cleanup",
+                    hint="branch from a newer commit",
+                )
+

@@ -1,0 +1,112 @@
+"""Checking a plan's requirements again, against the state that its swap is about to replace.
+
+`rebase` is the whole concurrency rule of the system: what may follow a branch that moved, and what is a conflict.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import assert_never
+
+from omnigraph.errors import EndpointConflict, ExpectedVersionMismatch, KeyConflict, SchemaMoved
+from omnigraph.storage.effects import AppendRows, OverwriteRows, ReplaceRows, Reshape
+from omnigraph.storage.lookup import MAX_LISTED, in_list, locate, missing_ids, rows_where_any
+from omnigraph.versioning.manifest import ManifestState
+from omnigraph.versioning.plan import KeysAbsent, KeysPresent, NoIncident, Pin, PublishPlan, Requirement, TableChange, Unmoved
+from omnigraph.versioning.snapshot import TableEntry
+from omnigraph.versioning.staging import open_table, stage_change
+from omnigraph.versioning.store import GraphStore
+
+
+def rebase(store: GraphStore, plan: PublishPlan, state: ManifestState) -> PublishPlan:
+    """The plan as it may be published on `state`: itself when nothing it used has moved, restaged when that is safe.
+
+    Raises a `ConflictError` when the outcome could differ from what the writer validated.
+    """
+    if plan.schema_hash != state.schema_hash:
+        raise SchemaMoved(expected=plan.schema_hash, actual=state.schema_hash)
+    moved = {key for key, pin in plan.pins.items() if _entry(plan, state, key).staged_version != pin.staged_version}
+    if not moved:
+        return plan
+    logically = {key for key in moved if state.tables[key].content_version != plan.pins[key].content_version}
+    for requirement in plan.requirements:
+        if requirement.table_key in logically:
+            check(store, plan, requirement, state.tables[requirement.table_key])
+    for change in plan.changes:
+        if change.table_key in moved:
+            _require_replayable(store, plan, change, state.tables[change.table_key], change.table_key in logically)
+    changes = tuple(
+        stage_change(store, state.tables[c.table_key], c.effect, plan.commit_id) if c.table_key in moved else c
+        for c in plan.changes
+    )
+    return replace(plan, changes=changes, pins={key: Pin.of(state.tables[key]) for key in plan.pins})
+
+
+def check(store: GraphStore, plan: PublishPlan, requirement: Requirement, entry: TableEntry) -> None:
+    """Raise when a requirement does not hold of a table's present rows."""
+    table = open_table(store, entry)
+    match requirement:
+        case KeysAbsent(table_key, ids):
+            taken = locate(table, ids, entry.tail).ids
+            if taken:
+                raise KeyConflict(table_key, min(taken))
+        case KeysPresent(table_key, ids):
+            gone = missing_ids(table, ids, entry.tail)
+            if gone:
+                raise EndpointConflict(
+                    f"{table_key} {gone[0]!r} was removed while an edge to it was being written",
+                    type_key=table_key,
+                    entity_id=gone[0],
+                )
+        case NoIncident(table_key, columns, ids):
+            found = rows_where_any(table, columns, ids)
+            if found.num_rows:
+                raise EndpointConflict(
+                    f"{table_key} got an edge at a node that is being removed",
+                    type_key=table_key,
+                    entity_id=str(found["id"][0]),
+                )
+        case Unmoved(table_key):
+            pin = plan.pins[table_key]
+            raise ExpectedVersionMismatch(table_key, expected=pin.table_version, actual=entry.table_version)
+        case _:
+            assert_never(requirement)
+
+
+def _entry(plan: PublishPlan, state: ManifestState, table_key: str) -> TableEntry:
+    entry = state.tables.get(table_key)
+    if entry is None:
+        raise ExpectedVersionMismatch(table_key, expected=plan.pins[table_key].table_version, actual=0)
+    return entry
+
+
+def _require_replayable(
+    store: GraphStore, plan: PublishPlan, change: TableChange, entry: TableEntry, logically: bool
+) -> None:
+    """An effect may be applied to a moved table only where that gives the rows the writer meant."""
+    pin = plan.pins[change.table_key]
+    mismatch = ExpectedVersionMismatch(change.table_key, expected=pin.table_version, actual=entry.table_version)
+    match change.effect:
+        case AppendRows():
+            return
+        case ReplaceRows(ids, _):
+            if logically and not (plan.rebase_updates and _same_rows(store, change, entry, ids)):
+                raise mismatch
+        case OverwriteRows():
+            if logically:
+                raise mismatch
+        case Reshape():
+            # A physical version is worth nothing on another pin; whoever made it plans again.
+            raise mismatch
+        case _:
+            assert_never(change.effect)
+
+
+def _same_rows(store: GraphStore, change: TableChange, entry: TableEntry, ids: tuple[str, ...]) -> bool:
+    """True when the rows that the write replaces are, in the moved table, still the ones it saw."""
+    if len(ids) > MAX_LISTED:
+        return False
+    before = store.tables.open(change.location, change.base_version)
+    after = open_table(store, entry)
+    where = in_list("id", ids)
+    return before.scan(where=where).sort_by("id").equals(after.scan(where=where).sort_by("id"))

@@ -1,0 +1,85 @@
+"""What one branch version holds: one pin per table, and the schema they were written under. Immutable and cheap."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from omnigraph.errors import TypeNotFound
+from omnigraph.storage.lookup import EMPTY_TAIL, Tail
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableEntry:
+    """The pin of one table.
+
+    `table_version` is the logical version (plus one for each publish that touched the table). `staged_version` is the
+    Lance version that holds the rows; it is what decides whether two entries are the same. `content_version` names
+    the commit that last changed the rows: equal means unchanged, whatever compaction did since.
+    """
+
+    table_key: str
+    type_id: str
+    location: str
+    table_version: int
+    staged_version: int
+    content_version: str
+    row_count: int
+    high_water: int = 0
+    commit_id: str = ""
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    tail: Tail = EMPTY_TAIL
+
+    def metadata_text(self) -> str:
+        """The metadata column of the `table_version` row. Versions are text: they do not fit a signed 64-bit integer."""
+        return json.dumps(
+            {
+                "staged_version": str(self.staged_version),
+                "content_version": self.content_version,
+                "type_id": self.type_id,
+                "high_water": self.high_water,
+                "commit_id": self.commit_id,
+                "changes": dict(self.changes),
+                "tail": self.tail.to_json(),
+            },
+            separators=(",", ":"),
+        )
+
+    @classmethod
+    def parse(cls, table_key: str, location: str, table_version: int, row_count: int, metadata: str) -> TableEntry:
+        """The inverse of `metadata_text` plus the row's own columns."""
+        value = json.loads(metadata)
+        return cls(
+            table_key=table_key,
+            type_id=value["type_id"],
+            location=location,
+            table_version=table_version,
+            staged_version=int(value["staged_version"]),
+            content_version=value["content_version"],
+            row_count=row_count,
+            high_water=value["high_water"],
+            commit_id=value["commit_id"],
+            changes=value["changes"],
+            tail=Tail.from_json(value["tail"]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A branch at one manifest version."""
+
+    branch: str
+    version: int
+    commit_id: str
+    schema_hash: str
+    tables: Mapping[str, TableEntry]
+
+    def table(self, table_key: str) -> TableEntry:
+        """The pin of one table."""
+        entry = self.tables.get(table_key)
+        if entry is None:
+            known = ", ".join(sorted(self.tables)) or "none"
+            raise TypeNotFound(f"this snapshot has no table {table_key!r}", hint=f"tables: {known}")
+        return entry

@@ -1,0 +1,85 @@
+"""Staging: effects become detached table versions and the `TableChange`s of a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from omnigraph.storage.effects import AppendRows, Effect, OverwriteRows, ReplaceRows, Reshape, WrittenFragment
+from omnigraph.storage.indexes import high_water
+from omnigraph.storage.layout import CHANGES, fnv1a64
+from omnigraph.storage.staged import Staged, apply_effect, durable_files
+from omnigraph.storage.tables import Table
+from omnigraph.versioning.plan import TableChange
+from omnigraph.versioning.snapshot import TableEntry
+from omnigraph.versioning.store import GraphStore
+
+MAX_INLINE_NAMES = 100
+
+
+def open_table(store: GraphStore, entry: TableEntry) -> Table:
+    """The table at an entry's pin."""
+    return store.tables.open(entry.location, entry.staged_version)
+
+
+def stage_change(store: GraphStore, entry: TableEntry, effect: Effect, commit_id: str) -> TableChange:
+    """Apply an effect to a pin. Called again, with the same effect, when the pin moved before the publish."""
+    base = open_table(store, entry)
+    staged = apply_effect(store.tables, base, effect, entry.tail)
+    table = staged.table
+    tail = entry.tail
+    for fragment_id, written in zip(staged.new_fragments, _fragments(effect), strict=False):
+        tail = tail.extended(fragment_id, written.hashes)
+    return TableChange(
+        table_key=entry.table_key,
+        location=entry.location,
+        effect=effect,
+        base_version=entry.staged_version,
+        staged_version=table.version,
+        row_count=table.row_count,
+        high_water=high_water(table, entry.high_water),
+        changes=_summary(store, entry, staged, commit_id),
+        tail=tail.restricted(table.uncovered_fragments),
+        files=tuple(durable_files(staged)),
+    )
+
+
+def stage_reshape(entry: TableEntry, table: Table, mark: int, files: tuple[str, ...], note: str) -> TableChange:
+    """A `TableChange` for a physical version that storage has already made."""
+    return TableChange(
+        table_key=entry.table_key,
+        location=entry.location,
+        effect=Reshape(note),
+        base_version=entry.staged_version,
+        staged_version=table.version,
+        row_count=table.row_count,
+        high_water=high_water(table, mark),
+        changes={},
+        tail=entry.tail.restricted(table.uncovered_fragments),
+        files=files,
+    )
+
+
+def _fragments(effect: Effect) -> tuple[WrittenFragment, ...]:
+    match effect:
+        case AppendRows(fragments) | ReplaceRows(_, fragments) | OverwriteRows(fragments):
+            return fragments
+        case Reshape():
+            return ()
+
+
+def _summary(store: GraphStore, entry: TableEntry, staged: Staged, commit_id: str) -> Mapping[str, Any]:
+    """What the change feed needs: files added, fragments removed or masked, ids deleted. Long lists go to an object."""
+    full: dict[str, Any] = {
+        "base": str(entry.staged_version),
+        "added": list(staged.added_files),
+        "removed": list(staged.removed_fragments),
+        "masked": list(staged.masked_fragments),
+        "deleted_ids": list(staged.deleted_ids),
+    }
+    if sum(len(v) for v in full.values() if isinstance(v, list)) <= MAX_INLINE_NAMES:
+        return full
+    # The staged version is in the name: a restaged change is another list.
+    path = f"{CHANGES}/{commit_id}/{fnv1a64(entry.table_key)}-{staged.table.version}.json"
+    store.objects.put_new_json(path, full)
+    return {"base": full["base"], "file": path}

@@ -1,0 +1,100 @@
+"""Everything a graph root offers to the layers above: tables, control objects, manifests, ids, clocks and settings."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from ulid import ULID
+
+from omnigraph.errors import ReadOnlyGraph
+from omnigraph.schema.catalog import Catalog
+from omnigraph.storage.durability import Durability
+from omnigraph.storage.layout import RECOVERY, GraphRoot
+from omnigraph.storage.manifest_table import ManifestStore
+from omnigraph.storage.objects import ObjectStore
+from omnigraph.storage.options import s3_options
+from omnigraph.storage.tables import TableStore
+from omnigraph.versioning.contracts import load_catalog
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Times, in seconds, that tests and operators may change."""
+
+    lease: float = 60.0
+    lease_margin: float = 5.0
+    publish_deadline: float = 30.0
+    stale_base: float = 10.0
+    sweep_interval: float = 60.0
+    staging_grace: float = 7 * 86_400.0
+
+    @classmethod
+    def from_env(cls) -> Settings:
+        """Defaults, with `OMNIGRAPH_INTENT_LEASE` and `OMNIGRAPH_PUBLISH_DEADLINE` where they are set."""
+        settings = cls()
+        lease = os.environ.get("OMNIGRAPH_INTENT_LEASE")
+        if lease:
+            settings = replace(settings, lease=float(lease), lease_margin=min(settings.lease_margin, float(lease)))
+        deadline = os.environ.get("OMNIGRAPH_PUBLISH_DEADLINE")
+        return replace(settings, publish_deadline=float(deadline)) if deadline else settings
+
+
+def mint() -> str:
+    """A fresh ULID: sorts by time, never reused."""
+    return str(ULID())
+
+
+def now_us() -> int:
+    """This machine's wall clock in microseconds. For display and ordering hints, never for correctness."""
+    return time.time_ns() // 1000
+
+
+class GraphStore:
+    """One graph root, opened."""
+
+    def __init__(self, root: GraphRoot, *, read_only: bool = False, settings: Settings | None = None) -> None:
+        options = {} if root.is_local else s3_options()
+        self.root = root
+        self.read_only = read_only
+        self.settings = settings or Settings.from_env()
+        self.durability = Durability(root)
+        self.objects = ObjectStore(root, options, self.durability)
+        self.tables = TableStore(root, options, self.durability)
+        self.manifests = ManifestStore(root, options, self.objects, self.durability, self.tables.session)
+        self._catalogs: dict[str, Catalog] = {}
+        self._lock = threading.Lock()
+
+    def catalog(self, schema_hash: str) -> Catalog:
+        """The accepted schema of that hash. Schemas are immutable, so one read serves for ever."""
+        found = self._catalogs.get(schema_hash)
+        if found is None:
+            found = load_catalog(self.objects, schema_hash)
+            with self._lock:
+                self._catalogs[schema_hash] = found
+        return found
+
+    def require_writable(self) -> None:
+        """Refuse to write through a read-only handle."""
+        if self.read_only:
+            raise ReadOnlyGraph(f"{self.root.uri} was opened read-only", hint="open it with mode='rw' to write")
+
+    def store_clock(self) -> dt.datetime:
+        """Now, by the clock that stamps the store's objects."""
+        if self.root.is_local:
+            return dt.datetime.now(dt.UTC)
+        path = f"{RECOVERY}/clock-{mint()}"
+        self.objects.put_new(path, b"")
+        stamped = self.objects.modified(path)
+        self.objects.delete([path])
+        return stamped or dt.datetime.now(dt.UTC)
+
+    @cached_property
+    def workers(self) -> ThreadPoolExecutor:
+        """Threads for work on several tables at once."""
+        return ThreadPoolExecutor(max_workers=8, thread_name_prefix="omnigraph")

@@ -1,0 +1,58 @@
+"""Named snapshots. A tag is one write-once object, and what it names is kept from cleanup."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+from omnigraph.errors import NameTaken, TagNotFound
+from omnigraph.storage.layout import TAGS, name_of, tag_path
+from omnigraph.versioning.manifest import ManifestState
+from omnigraph.versioning.refs import check_name
+from omnigraph.versioning.store import GraphStore, now_us
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """A name for the state of one commit."""
+
+    name: str
+    graph_commit_id: str
+    branch: str
+    native_branch: str | None
+    manifest_version: int
+    created_at: int
+
+
+class Tags:
+    """Creates, lists, resolves and deletes tags."""
+
+    def __init__(self, store: GraphStore) -> None:
+        self._store = store
+
+    def create(self, name: str, state: ManifestState) -> Tag:
+        """Name the state of a branch at one version. An existing name is never moved."""
+        self._store.require_writable()
+        check_name(name, "tag")
+        tag = Tag(
+            name, state.head, state.branch, state.native_branch, state.version, now_us()
+        )
+        if not self._store.objects.put_new_json(tag_path(name), asdict(tag)):
+            raise NameTaken(f"tag {name!r} exists", hint="delete it first, or choose another name")
+        return tag
+
+    def find(self, name: str) -> Tag | None:
+        """A tag by name, or None."""
+        value = self._store.objects.get_json(tag_path(name))
+        return None if value is None else Tag(**value)
+
+    def list(self) -> list[Tag]:
+        """All tags by name."""
+        found = (self.find(name_of(info.path)) for info in self._store.objects.list(TAGS))
+        return [tag for tag in found if tag is not None]
+
+    def delete(self, name: str) -> None:
+        """Forget a tag. What it named stays readable until cleanup."""
+        self._store.require_writable()
+        if self.find(name) is None:
+            raise TagNotFound(f"there is no tag {name!r}", hint=f"tags: {', '.join(t.name for t in self.list()) or 'none'}")
+        self._store.objects.delete([tag_path(name)])

@@ -1,0 +1,162 @@
+"""The newest known state of each branch, and how it is kept fresh.
+
+A state that is known to have been the newest within the last minutes is still the newest when the file of the next
+version is absent: superseded versions stay at least an hour, so that slot cannot have come and gone. One probe then
+replaces an open and a scan. Swaps trust a state for ten seconds only.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from omnigraph.errors import BranchGone, BranchNotFound
+from omnigraph.storage.layout import manifest_path
+from omnigraph.storage.locks import advisory_lock
+from omnigraph.storage.manifest_table import ManifestVersion
+from omnigraph.versioning.manifest import ManifestState, RowWriter, read_state
+from omnigraph.versioning.store import GraphStore
+
+PROBE_VALID_SECONDS = 600.0
+
+
+class FairLock:
+    """A lock that serves its waiters in the order they came."""
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._waiting: deque[threading.Event] = deque()
+        self._held = False
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Wait for one's turn, then hold the lock."""
+        event: threading.Event | None = None
+        with self._mutex:
+            if self._held:
+                event = threading.Event()
+                self._waiting.append(event)
+            else:
+                self._held = True
+        if event is not None:
+            event.wait()
+        try:
+            yield
+        finally:
+            with self._mutex:
+                if self._waiting:
+                    self._waiting.popleft().set()
+                else:
+                    self._held = False
+
+
+class BranchTip:
+    """One branch incarnation as this process knows it."""
+
+    def __init__(self, store: GraphStore, branch: str, native_branch: str | None) -> None:
+        self.branch = branch
+        self.native_branch = native_branch
+        self.location = manifest_path(native_branch)
+        self.rows = RowWriter()
+        self._store = store
+        self._queue = FairLock()
+        self._lock = threading.Lock()
+        self._known: tuple[ManifestState, ManifestVersion] | None = None
+        self._verified_at = 0.0
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Queue in front of the swap: fairly in this process, politely among processes on a local disk."""
+        with self._queue.turn(), advisory_lock(self._store.root, self.location):
+            yield
+
+    def state(self) -> ManifestState:
+        """The newest state, at the cost of one probe when it is already known."""
+        return self._fresh(max_age=0.0)[0]
+
+    def swap_base(self) -> tuple[ManifestState, ManifestVersion, float]:
+        """A state fit to be swapped, with the time at which it was known to be the newest."""
+        with self._lock:
+            known, verified = self._known, self._verified_at
+        # On an object store the swap itself is the probe; on a disk looking first is cheaper than losing a swap.
+        young = known is not None and time.monotonic() - verified <= self._store.settings.stale_base
+        if known is not None and young and not self._store.root.is_local:
+            return (*known, verified)
+        state, opened = self._fresh(max_age=0.0)
+        return state, opened, self._verified_at
+
+    def reload(self) -> tuple[ManifestState, ManifestVersion]:
+        """Open the newest version and read it, whatever was known."""
+        asked = time.monotonic()
+        opened = self._store.manifests.latest(self.location)
+        with self._lock:
+            if self._known is not None and self._known[1].version == opened.version:
+                known = self._known
+            else:
+                known = (read_state(opened, self.branch, self.native_branch), opened)
+            self._known = known
+            self._verified_at = asked
+        return known
+
+    def advance(self, state: ManifestState, opened: ManifestVersion, verified_at: float) -> None:
+        """Remember what this process has just published."""
+        with self._lock:
+            if self._known is None or self._known[0].version < state.version:
+                self._known = (state, opened)
+                self._verified_at = verified_at
+
+    def _fresh(self, max_age: float) -> tuple[ManifestState, ManifestVersion]:
+        with self._lock:
+            known, verified = self._known, self._verified_at
+        asked = time.monotonic()
+        if known is None or asked - verified > PROBE_VALID_SECONDS:
+            return self.reload()
+        if asked - verified > max_age:
+            if self._store.manifests.has_version(self.location, known[0].version + 1):
+                return self.reload()
+            with self._lock:
+                if self._known is known:
+                    self._verified_at = asked
+        return known
+
+
+class Tips:
+    """All branch tips of one open graph."""
+
+    def __init__(self, store: GraphStore) -> None:
+        self._store = store
+        self._tips: dict[str | None, BranchTip] = {}
+        self._lock = threading.Lock()
+
+    def of(self, branch: str, native_branch: str | None) -> BranchTip:
+        """The tip of one incarnation."""
+        with self._lock:
+            tip = self._tips.get(native_branch)
+            if tip is None:
+                tip = self._tips[native_branch] = BranchTip(self._store, branch, native_branch)
+            return tip
+
+    def forget(self, native_branch: str | None) -> None:
+        """Drop what is known of an incarnation."""
+        with self._lock:
+            self._tips.pop(native_branch, None)
+
+
+def require_open(state: ManifestState) -> ManifestState:
+    """A closed branch takes no writes, also from those that still know its old incarnation."""
+    if state.closed:
+        raise BranchGone(
+            f"branch {state.branch!r} was deleted after this write was prepared",
+            hint="open the branch again; if it was recreated, repeat the write on the new one",
+        )
+    return state
+
+
+def require_readable(state: ManifestState) -> ManifestState:
+    """A closed branch is not there for readers."""
+    if state.closed:
+        raise BranchNotFound(f"branch {state.branch!r} was deleted")
+    return state

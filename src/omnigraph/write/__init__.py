@@ -1,0 +1,1 @@
+"""Every producer of a `PublishPlan`: rows -> validate -> stage -> plan -> publish -> commit."""

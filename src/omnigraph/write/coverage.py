@@ -1,0 +1,92 @@
+"""Keeping keyed lookups cheap is part of writing.
+
+Every small write leaves one fragment that no index covers. When too many stand in a row, the writer that made it so
+folds them: small fragments become one, the key indexes cover it, and a maintenance commit says so. A process that only
+ever writes one row therefore keeps its cost flat. Losing the race to publish a fold is not an error: someone else folds.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import replace
+
+from omnigraph.errors import ConflictError
+from omnigraph.storage.indexes import fold_tail
+from omnigraph.storage.layout import detached_file
+from omnigraph.storage.tables import Table
+from omnigraph.versioning.commits import MAINTENANCE
+from omnigraph.versioning.manifest import ManifestState
+from omnigraph.versioning.plan import Pin, PublishPlan, TableChange
+from omnigraph.versioning.repository import Repository
+from omnigraph.versioning.snapshot import TableEntry
+from omnigraph.versioning.staging import open_table, stage_reshape
+from omnigraph.versioning.store import mint
+
+FOLD_FRAGMENTS = 64
+FOLD_STEP = 16
+FOLD_ROWS = 65_536
+FOLD_HASHES = 2_048
+
+
+def key_columns(table_key: str) -> tuple[str, ...]:
+    """The columns whose BTREE every table of that kind has."""
+    return ("id", "src", "dst") if table_key.startswith("edge:") else ("id",)
+
+
+def is_fold_due(table: Table, entry: TableEntry) -> bool:
+    """True for the write that crossed a threshold. The steps let another writer take over when that one failed."""
+    uncovered = table.uncovered_fragments
+    excess = len(uncovered) - FOLD_FRAGMENTS
+    if excess > 0 and (excess - 1) % FOLD_STEP == 0:
+        return True
+    return entry.tail.size > FOLD_HASHES or sum(table.fragment_rows[i] for i in uncovered) > FOLD_ROWS
+
+
+def fold_if_needed(repository: Repository, branch: str, native_branch: str | None, keys: Iterable[str]) -> None:
+    """Fold those of the just written tables that are due."""
+    state, _, _ = repository.tips.of(branch, native_branch).swap_base()
+    for key in sorted(keys):
+        entry = state.tables.get(key)
+        if entry is None or not is_fold_due(open_table(repository.store, entry), entry):
+            continue
+        try:
+            fold(repository, state, entry)
+        except ConflictError:
+            continue
+        state, _, _ = repository.tips.of(branch, native_branch).swap_base()
+
+
+def fold(repository: Repository, state: ManifestState, entry: TableEntry) -> None:
+    """Fold one table in a maintenance commit of its own."""
+    store = repository.store
+    base = open_table(store, entry)
+    table, mark = fold_tail(store.tables, base, key_columns(entry.table_key), entry.high_water)
+    if table.version == base.version:
+        return
+    change = stage_reshape(entry, table, mark, _files(base, table), "fold")
+    repository.publisher.publish(_plan(state, entry, replace(change, changes={"base": str(base.version)})))
+
+
+def _plan(state: ManifestState, entry: TableEntry, change: TableChange) -> PublishPlan:
+    return PublishPlan(
+        commit_id=mint(),
+        branch=state.branch,
+        native_branch=state.native_branch,
+        base_version=state.version,
+        base_head=state.head,
+        kind="optimize",
+        op_class=MAINTENANCE,
+        schema_hash=state.schema_hash,
+        changes=(change,),
+        pins={entry.table_key: Pin.of(entry)},
+        message=f"fold {entry.table_key}",
+        staged_at=time.time(),
+    )
+
+
+def _files(base: Table, table: Table) -> tuple[str, ...]:
+    """Files of the folded version that the version before it did not have."""
+    old = {*base.data_files(), *base.index_files()}
+    fresh = [f"{table.path}/{name}" for name in (*table.data_files(), *table.index_files()) if name not in old]
+    return (*fresh, f"{table.path}/{detached_file(table.version)}")

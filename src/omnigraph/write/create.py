@@ -1,0 +1,71 @@
+"""The birth of a graph: tables, schema contract, and a first manifest version that already holds all of it."""
+
+from __future__ import annotations
+
+from omnigraph.errors import CorruptGraph, NameTaken, OmnigraphError, StorageError
+from omnigraph.schema.catalog import Catalog, compile_schema
+from omnigraph.storage.layout import MANIFEST, RECOVERY, GraphRoot, table_path
+from omnigraph.versioning.commits import GraphCommit
+from omnigraph.versioning.contracts import save_contract
+from omnigraph.versioning.manifest import ManifestState, RowWriter
+from omnigraph.versioning.refs import MAIN
+from omnigraph.versioning.snapshot import TableEntry
+from omnigraph.versioning.store import GraphStore, mint, now_us
+
+
+def create_graph(root: GraphRoot, schema_text: str, *, schema_path: str | None = None, actor: str | None = None) -> GraphStore:
+    """Create a graph and return its store. Nothing is visible until the manifest exists, and it is written last."""
+    catalog = compile_schema(schema_text, mint, schema_path)
+    store = GraphStore(root)
+    _require_vacant(store)
+    store.objects.create_root()
+    store.objects.probe_put_if_absent(f"{RECOVERY}/probe-{mint()}")
+    commit_id = mint()
+    tables = _create_tables(store, catalog, commit_id)
+    schema_hash = save_contract(store.objects, catalog, schema_text)
+    commit = GraphCommit(
+        graph_commit_id=commit_id, manifest_branch=MAIN, manifest_version=1, parent_commit_id=None, actor_id=actor,
+        created_at=now_us(), kind="init",
+    )  # fmt: skip
+    state = ManifestState(
+        branch=MAIN, native_branch=None, version=1, head=commit_id, schema_hash=schema_hash,
+        tables={entry.table_key: entry for entry in tables}, commits={commit_id: commit},
+    )  # fmt: skip
+    try:
+        created = store.manifests.create(MANIFEST, RowWriter().rows(state))
+    except StorageError as error:
+        if store.manifests.has_version(MANIFEST, 1):
+            raise _taken(root) from error
+        raise
+    if created.version != 1:
+        raise OmnigraphError(f"{root.uri}: the first manifest version is {created.version}")
+    return store
+
+
+def _create_tables(store: GraphStore, catalog: Catalog, commit_id: str) -> list[TableEntry]:
+    def create(entity_key: str) -> TableEntry:
+        entity = catalog.type_of(entity_key)
+        location = table_path(entity_key, mint())
+        table = store.tables.create(location, entity.arrow_schema)
+        return TableEntry(
+            table_key=entity_key, type_id=entity.type_id, location=location, table_version=1,
+            staged_version=table.version, content_version=commit_id, row_count=0, commit_id=commit_id,
+        )  # fmt: skip
+
+    return list(store.workers.map(create, [entity.table_key for entity in catalog.entity_types]))
+
+
+def _require_vacant(store: GraphStore) -> None:
+    if store.manifests.has_version(MANIFEST, 1) or store.objects.list(f"{MANIFEST}/_versions"):
+        raise _taken(store.root)
+    if store.objects.list("__refs") or store.objects.list("__tags"):
+        raise CorruptGraph(
+            f"{store.root.uri} holds branches but no __manifest",
+            hint="this was a graph: restore __manifest from a copy, or choose an empty location",
+        )
+
+
+def _taken(root: GraphRoot) -> NameTaken:
+    return NameTaken(f"there is a graph at {root.uri} already", hint="open it, or choose another location")
+
+

@@ -1,0 +1,112 @@
+"""From effects to a commit: the base is captured once, tables are staged, the plan is published.
+
+A write that touches several tables leaves an intent before it stages, so that a crash can be finished by anyone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+
+from omnigraph.schema.catalog import Catalog
+from omnigraph.storage.effects import Effect
+from omnigraph.storage.staged import write_rows
+from omnigraph.storage.tables import Table
+from omnigraph.versioning.commits import LOGICAL, GraphCommit
+from omnigraph.versioning.manifest import ManifestState
+from omnigraph.versioning.plan import Pin, PublishPlan, Requirement, TableChange
+from omnigraph.versioning.repository import Repository
+from omnigraph.versioning.snapshot import TableEntry
+from omnigraph.versioning.staging import open_table, stage_change
+from omnigraph.versioning.store import mint
+from omnigraph.write.coverage import fold_if_needed
+
+__all__ = ["WriteTxn", "write_rows"]
+
+
+class WriteTxn:
+    """One write on one branch. Everything it reads comes from the state captured at its beginning."""
+
+    def __init__(
+        self, repository: Repository, branch: str, *, kind: str, actor: str | None = None, message: str | None = None,
+        expect_head: str | None = None,
+    ) -> None:  # fmt: skip
+        repository.store.require_writable()
+        repository.recovery.sweep_if_due()
+        self.repository = repository
+        self.store = repository.store
+        self.base: ManifestState = repository.head(branch)
+        self.commit_id = mint()
+        self._kind = kind
+        self._actor = actor
+        self._message = message
+        self._expect_head = expect_head
+
+    @property
+    def catalog(self) -> Catalog:
+        """The schema that this write is validated under."""
+        return self.store.catalog(self.base.schema_hash)
+
+    def entry(self, table_key: str) -> TableEntry:
+        """The pin of a table in the captured state."""
+        return self.base.snapshot.table(table_key)
+
+    def table(self, table_key: str) -> Table:
+        """The table at its pin."""
+        return open_table(self.store, self.entry(table_key))
+
+    def commit(
+        self, effects: Mapping[str, Effect], requirements: Iterable[Requirement], *, rebase_updates: bool = False
+    ) -> GraphCommit:
+        """Stage the effects and publish them as one commit."""
+        has_intent = len(effects) > 1
+        if has_intent:
+            self.repository.intents.begin(
+                commit_id=self.commit_id,
+                kind=self._kind,
+                actor=self._actor,
+                branch=self.base.branch,
+                native_branch=self.base.native_branch,
+                base_version=self.base.version,
+                entries=[self.entry(key) for key in effects],
+            )
+        plan = self._plan(self._stage(effects), tuple(requirements), rebase_updates, has_intent)
+        if has_intent:
+            # The plan may be published by others from here on, so its files have to be on disk before it says so.
+            self.store.durability.sync_files(name for change in plan.changes for name in change.files)
+            self.repository.intents.complete(plan)
+        commit = self.repository.publisher.publish(plan)
+        fold_if_needed(self.repository, self.base.branch, self.base.native_branch, plan.writes)
+        return commit
+
+    def _stage(self, effects: Mapping[str, Effect]) -> tuple[TableChange, ...]:
+        def stage(key: str) -> TableChange:
+            return stage_change(self.store, self.entry(key), effects[key], self.commit_id)
+
+        if len(effects) == 1:
+            return tuple(stage(key) for key in effects)
+        return tuple(self.store.workers.map(stage, effects))
+
+    def _plan(
+        self, changes: tuple[TableChange, ...], requirements: tuple[Requirement, ...], rebase_updates: bool, has_intent: bool
+    ) -> PublishPlan:
+        used = {c.table_key for c in changes} | {r.table_key for r in requirements}
+        return PublishPlan(
+            commit_id=self.commit_id,
+            branch=self.base.branch,
+            native_branch=self.base.native_branch,
+            base_version=self.base.version,
+            base_head=self.base.head,
+            kind=self._kind,
+            op_class=LOGICAL,
+            schema_hash=self.base.schema_hash,
+            changes=changes,
+            pins={key: Pin.of(self.entry(key)) for key in used},
+            requirements=requirements,
+            actor=self._actor,
+            message=self._message,
+            expect_head=self._expect_head,
+            rebase_updates=rebase_updates,
+            staged_at=time.time(),
+            has_intent=has_intent,
+        )

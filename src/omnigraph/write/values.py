@@ -1,0 +1,153 @@
+"""One value of a row into the Arrow form of its property, strictly: nothing is truncated, guessed or dropped."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import datetime as dt
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from omnigraph.datatypes import EPOCH_DATE, FLOATS, INTEGER_RANGE, INTEGERS, PropertyType, Scalar, datetime_to_ms
+
+F32_MAX = float(np.finfo(np.float32).max)
+_DATE_DAYS = (-719_162, 2_932_896)  # 0001-01-01 .. 9999-12-31
+
+
+class BadValue(Exception):
+    """Says in a few words why a value does not fit. The caller knows the row."""
+
+
+def coerce(value: Any, kind: PropertyType) -> Any:
+    """The value to store for a non-null input, or `BadValue`."""
+    if kind.dimension is not None:
+        return _vector(value, kind.dimension)
+    if kind.is_list:
+        if not isinstance(value, (list, tuple)):
+            raise BadValue(f"expects a list of {kind.scalar}, got {_shown(value)}")
+        if any(item is None for item in value):
+            raise BadValue("list items cannot be null")
+        return [_SCALARS[kind.scalar](item) for item in value]
+    found = _SCALARS[kind.scalar](value)
+    if kind.values is not None and found not in kind.values:
+        raise BadValue(f"invalid enum value {found!r}; expected one of {', '.join(kind.values)}")
+    return found
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _string(value: Any) -> str:
+    if not isinstance(value, str):
+        raise BadValue(f"expects a String, got {_shown(value)}")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise BadValue("is not valid Unicode text") from error
+    return value
+
+
+def _bool(value: Any) -> bool:
+    if not isinstance(value, (bool, np.bool_)):
+        raise BadValue(f"expects a Bool, got {_shown(value)}")
+    return bool(value)
+
+
+def _integer(scalar: Scalar) -> Callable[[Any], int]:
+    low, high = INTEGER_RANGE[scalar]
+
+    def convert(value: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+            raise BadValue(f"expects an integer ({scalar}), got {_shown(value)}")
+        if not low <= value <= high:
+            raise BadValue(f"{_shown(value)} is outside the {scalar} range")
+        return int(value)
+
+    return convert
+
+
+def _float(scalar: Scalar) -> Callable[[Any], float]:
+    def convert(value: Any) -> float:
+        if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+            raise BadValue(f"expects a number ({scalar}), got {_shown(value)}")
+        number = float(value)
+        if not math.isfinite(number):
+            raise BadValue(f"expects a finite number, got {_shown(value)}")
+        if scalar is Scalar.F32 and abs(number) > F32_MAX:
+            raise BadValue(f"{_shown(value)} is outside the F32 range")
+        return number
+
+    return convert
+
+
+def _date(value: Any) -> int:
+    if isinstance(value, dt.datetime) or isinstance(value, bool):
+        raise BadValue(f"expects a Date, got {_shown(value)}")
+    if isinstance(value, dt.date):
+        return (value - EPOCH_DATE).days
+    if isinstance(value, int):
+        if not _DATE_DAYS[0] <= value <= _DATE_DAYS[1]:
+            raise BadValue(f"{value} is outside the Date range")
+        return value
+    if isinstance(value, str):
+        try:
+            return (dt.date.fromisoformat(value) - EPOCH_DATE).days
+        except ValueError as error:
+            raise BadValue(f"{_shown(value)} is not an ISO date (YYYY-MM-DD)") from error
+    raise BadValue(f"expects a Date (ISO text or days since 1970-01-01), got {_shown(value)}")
+
+
+def _datetime(value: Any) -> int:
+    if isinstance(value, dt.datetime):
+        return datetime_to_ms(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        if not _DATE_DAYS[0] * 86_400_000 <= value < (_DATE_DAYS[1] + 1) * 86_400_000:
+            raise BadValue(f"{value} is outside the DateTime range")
+        return value
+    if isinstance(value, str):
+        try:
+            return datetime_to_ms(dt.datetime.fromisoformat(value))
+        except ValueError as error:
+            raise BadValue(f"{_shown(value)} is not an ISO date and time") from error
+    raise BadValue(f"expects a DateTime (ISO text or ms since 1970-01-01), got {_shown(value)}")
+
+
+def _blob(value: Any) -> bytes:
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value)
+    if isinstance(value, str) and value.startswith("base64:"):
+        try:
+            return base64.b64decode(value[7:], validate=True)
+        except binascii.Error as error:
+            raise BadValue("is not valid base64") from error
+    raise BadValue(f"expects bytes or 'base64:...' text, got {_shown(value)}")
+
+
+def _vector(value: Any, dimension: int) -> list[float]:
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if not isinstance(value, (list, tuple)):
+        raise BadValue(f"expects a vector of {dimension} numbers, got {_shown(value)}")
+    if len(value) != dimension:
+        raise BadValue(f"expects {dimension} dimensions, got {len(value)}")
+    convert = _SCALARS[Scalar.F32]
+    try:
+        return [convert(item) for item in value]
+    except BadValue as error:
+        raise BadValue(f"vector elements must be numeric: {error}") from error
+
+
+_SCALARS: dict[Scalar, Callable[[Any], Any]] = {
+    Scalar.STRING: _string,
+    Scalar.BOOL: _bool,
+    Scalar.DATE: _date,
+    Scalar.DATETIME: _datetime,
+    Scalar.BLOB: _blob,
+    **{scalar: _integer(scalar) for scalar in INTEGERS},
+    **{scalar: _float(scalar) for scalar in FLOATS},
+}

@@ -1,0 +1,55 @@
+"""A real S3 server for tests: moto behind a counter that writes one line per request.
+
+Run as a process: `python -m tests.support.s3_process PORT LOGFILE`. The log is the truth for cost tests: every line is
+`METHOD SP PATH?QUERY SP STATUS`, written after the response is known.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from moto.server import DomainDispatcherApplication, create_backend_app
+from werkzeug.serving import WSGIRequestHandler, make_server
+
+HIDDEN_PREFIX = "/moto-api"
+
+
+class CountingApp:
+    """WSGI middleware: passes every request on and logs its request line and status."""
+
+    def __init__(self, app: Any, log_path: str) -> None:
+        self._app = app
+        self._log = open(log_path, "a", buffering=1)  # noqa: SIM115 - lives as long as the process
+        self._lock = threading.Lock()
+
+    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        def record(status: str, headers: list[tuple[str, str]], *rest: Any) -> Any:
+            path = environ.get("RAW_URI") or environ["PATH_INFO"]
+            if not path.startswith(HIDDEN_PREFIX):
+                with self._lock:
+                    self._log.write(f"{environ['REQUEST_METHOD']} {path} {status.split()[0]}\n")
+            return start_response(status, headers, *rest)
+
+        return self._app(environ, record)  # type: ignore[no-any-return]
+
+
+class QuietHandler(WSGIRequestHandler):
+    """HTTP/1.1 with keep-alive, no access log: the counter has its own."""
+
+    protocol_version = "HTTP/1.1"
+
+    def log_request(self, *args: Any, **kwargs: Any) -> None:
+        """Nothing: requests are logged by the counter."""
+
+
+def main(port: int, log_path: str) -> None:
+    """Serve until killed."""
+    app = CountingApp(DomainDispatcherApplication(create_backend_app), log_path)
+    make_server("127.0.0.1", port, app, threaded=True, request_handler=QuietHandler).serve_forever()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2])
