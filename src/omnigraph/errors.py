@@ -7,11 +7,13 @@
      +- DataError            fix the rows        InvalidValue MissingValue UnknownField DuplicateKey MissingEndpoint
      +- InvalidArgument      fix the call        (also a ValueError)
      +- ConflictError        refresh and decide  ExpectedVersionMismatch SchemaMoved KeyConflict EndpointConflict
-     |                                           PreconditionFailed PublishContention NameTaken BranchGone BranchInUse PlanExpired
+     |                                           PreconditionFailed PublishContention NameTaken BranchGone
+     |                                           BranchInUse PlanExpired
      +- MergeConflict        decide              .conflicts
      +- NotFound             fix the name        GraphNotFound BranchNotFound CommitNotFound TagNotFound TypeNotFound
      |                                           VersionNotFound HistoricalVersionReclaimed
-     +- StorageError         look at the store   StoreUnavailable CorruptGraph MissingData CommitLost FormatUnsupported OutcomeUnknown
+     +- StorageError         look at the store   StoreUnavailable CorruptGraph MissingData CommitLost
+     |                                           FormatUnsupported OutcomeUnknown
      +- LimitExceeded, Unsupported, PermissionDenied (ReadOnlyGraph)
 
 `code` is stable and documented. `retryable` means: nothing was published, take a fresh snapshot and try again.
@@ -95,7 +97,9 @@ class LanguageError(OmnigraphError):
 
     def __str__(self) -> str:
         where = self.path or "<text>"
-        head = f"{where}:{self.span.line}:{self.span.column}: {self.message}" if self.span else f"{where}: {self.message}"
+        head = (
+            f"{where}:{self.span.line}:{self.span.column}: {self.message}" if self.span else f"{where}: {self.message}"
+        )
         parts = [head]
         if self.excerpt:
             parts.extend(f"  {line}" for line in self.excerpt.split("\n"))

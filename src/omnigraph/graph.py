@@ -105,7 +105,13 @@ class Graph:
         return replace(result, base_branch=from_branch, branch_created=created)
 
     def delete(
-        self, type_name: str, ids: Sequence[str], branch: str = MAIN, actor: str | None = None, *, message: str | None = None
+        self,
+        type_name: str,
+        ids: Sequence[str],
+        branch: str = MAIN,
+        actor: str | None = None,
+        *,
+        message: str | None = None,
     ) -> DeleteResult:
         """Remove entities by id in one commit; removing a node removes every edge that touches it."""
         return delete_entities(self._repository, type_name, ids, branch=branch, actor=actor, message=message)
@@ -246,10 +252,6 @@ class RecoveryLog:
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
 
-    def list(self) -> list[PendingIntent]:
-        """Unresolved intents."""
-        return self._repository.recovery.list()
-
     def run(self) -> list[RecoveryRecord]:
         """Resolve every intent whose lease has expired."""
         return self._repository.recovery.run()
@@ -257,6 +259,10 @@ class RecoveryLog:
     def audit(self) -> pa.Table:
         """What recovery has done: `_graph_commit_recoveries.lance` as rows."""
         return self._repository.recovery.audit_table()
+
+    def list(self) -> list[PendingIntent]:
+        """Unresolved intents."""
+        return self._repository.recovery.list()
 
 
 def _schema_text(schema: str | os.PathLike[str]) -> tuple[str, str | None]:
@@ -268,7 +274,9 @@ def _schema_text(schema: str | os.PathLike[str]) -> tuple[str, str | None]:
     try:
         return Path(text).read_text(encoding="utf-8"), text
     except FileNotFoundError as error:
-        raise InvalidArgument(f"there is no schema file {text!r}", hint="pass the path of a .pg file, or schema text") from error
+        raise InvalidArgument(
+            f"there is no schema file {text!r}", hint="pass the path of a .pg file, or schema text"
+        ) from error
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidArgument(f"schema file {text!r} cannot be read: {error}") from error
 
@@ -283,5 +291,3 @@ def _reprepared(attempt: Callable[[], T]) -> T:
                 raise
             time.sleep(random.random() * min(0.25, 0.005 * 2**tried))
     return attempt()
-
-

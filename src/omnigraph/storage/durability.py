@@ -1,13 +1,16 @@
 """Flushing what a commit needs, on local disks. Lance itself never calls fsync.
 
 On an object store the acknowledged put is the guarantee and everything here does nothing.
-`OMNIGRAPH_FSYNC=off` trades power-loss safety for speed on throw-away graphs; a killed process loses nothing either way.
+`OMNIGRAPH_FSYNC=off` trades power-loss safety for speed on throw-away graphs; a killed process loses nothing either
+way.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from pathlib import Path
 
 from omnigraph.storage.faults import translated
@@ -26,33 +29,29 @@ class Durability:
         """Flush files (relative to the root) and each of their directories once."""
         if not self._enabled:
             return
-        directories: set[Path] = set()
-        with translated("flushing to disk"):
-            for name in paths:
-                path = self._root / name
-                self._sync(path)
-                directories.add(path.parent)
-            for directory in directories:
-                self._sync(directory)
-
-    def sync_object(self, path: str) -> None:
-        """Flush one control object."""
-        self.sync_files((path,))
+        files = [self._root / name for name in paths]
+        self._sync_all([*files, *{path.parent for path in files}])
 
     def sync_ancestors(self, path: str) -> None:
         """Flush the directories above a new one, so that its entry survives too."""
         if not self._enabled:
             return
-        directory = self._root / path
-        with translated("flushing to disk"):
-            while directory != self._root:
-                directory = directory.parent
-                self._sync(directory)
+        above = [parent for parent in (self._root / path).parents if parent.is_relative_to(self._root)]
+        self._sync_all(above)
 
-    @staticmethod
-    def _sync(path: Path) -> None:
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    def _sync_all(self, paths: list[Path]) -> None:
+        """Flush all at once: the kernel commits its journal once for many waiters, and once each for one at a time."""
+        with translated("flushing to disk"):
+            list(self._flushers.map(_sync, paths))
+
+    @cached_property
+    def _flushers(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(max_workers=16, thread_name_prefix="omnigraph-fsync")
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

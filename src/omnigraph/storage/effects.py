@@ -1,7 +1,8 @@
 """Logical table effects as data: what a write does to one table, in a form that can be applied to any pin.
 
 Fragments are kept exactly as `write_fragments` returned them (no id, no row ids, no deletion file): only those may be
-committed again on another pin. What depends on a pin (positions, deletion files) is recomputed when the effect is applied.
+committed again on another pin. What depends on a pin (positions, deletion files) is computed when the effect is
+applied.
 """
 
 from __future__ import annotations

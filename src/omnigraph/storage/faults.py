@@ -14,7 +14,16 @@ from lance.commit import CommitConflictError
 from omnigraph.errors import CommitLost, CorruptGraph, MissingData, OmnigraphError, StorageError, StoreUnavailable
 
 _MISSING = ("not found", "no such file", "was not found", "does not exist", "404")
-_CORRUPT = ("magic", "invalid protobuf", "failed to decode", "file is too small", "corrupt", "truncat", "too short", "eof")
+_CORRUPT = (
+    "magic",
+    "invalid protobuf",
+    "failed to decode",
+    "file is too small",
+    "corrupt",
+    "truncat",
+    "too short",
+    "eof",
+)
 _UNREACHABLE = (
     "permission denied",
     "read-only file system",
@@ -44,11 +53,17 @@ def translate(error: BaseException, doing: str) -> OmnigraphError:
     if isinstance(error, (ob.PermissionDeniedError, ob.UnauthenticatedError, PermissionError)):
         return StoreUnavailable(message, hint="check the permissions of the directory or the credentials of the bucket")
     if isinstance(error, (FileNotFoundError, ob.NotFoundError)) or any(word in text for word in _MISSING):
-        return MissingData(message, hint="a file that this graph needs is gone; `omnigraph snapshot` of older commits may still work")
+        return MissingData(
+            message, hint="a file that this graph needs is gone; `omnigraph snapshot` of older commits may still work"
+        )
     if any(word in text for word in _CORRUPT):
-        return CorruptGraph(message, hint="the file is damaged; nothing was changed. Restore it from a copy of the store")
+        return CorruptGraph(
+            message, hint="the file is damaged; nothing was changed. Restore it from a copy of the store"
+        )
     if any(word in text for word in _UNREACHABLE):
-        return StoreUnavailable(message, hint="check that the store is reachable, writable and that AWS_* variables are set")
+        return StoreUnavailable(
+            message, hint="check that the store is reachable, writable and that AWS_* variables are set"
+        )
     return StorageError(message)
 
 

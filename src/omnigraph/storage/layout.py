@@ -52,7 +52,9 @@ class GraphRoot:
         parts = urlsplit(text)
         if parts.scheme == "file":
             if parts.netloc not in ("", "localhost"):
-                raise InvalidArgument(f"{text!r} names a host; file:// URIs are local", hint="use file:///absolute/path")
+                raise InvalidArgument(
+                    f"{text!r} names a host; file:// URIs are local", hint="use file:///absolute/path"
+                )
             return cls(str(Path(unquote(parts.path)).absolute()), is_local=True)
         if parts.scheme == "s3":
             if not parts.netloc or not parts.path.strip("/"):

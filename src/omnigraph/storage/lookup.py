@@ -38,7 +38,7 @@ class Tail:
     hashes: Mapping[int, frozenset[int]] = field(default_factory=dict)
 
     def extended(self, fragment: int, packed: str | None) -> Tail:
-        """This tail and the packed hashes of one new fragment (None: unknown)."""
+        """The tail with the packed hashes of one new fragment (None: unknown)."""
         return self if packed is None else Tail({**self.hashes, fragment: unpack_hashes(packed)})
 
     @property
@@ -127,7 +127,7 @@ def in_list(column: str, values: Sequence[str]) -> str:
 
 def _probe(table: Table, predicate: str, *, fragments: list[int] | None) -> pa.Table:
     dataset = table.dataset
-    chosen = None if fragments is None else [dataset.get_fragment(i) for i in fragments]
+    chosen = None if fragments is None else [f for f in map(dataset.get_fragment, fragments) if f is not None]
     with translated(f"looking up ids in {table.path}"):
         # fast_search leaves out what the index does not cover: those fragments are probed by name.
         return dataset.scanner(

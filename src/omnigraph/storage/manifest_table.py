@@ -8,6 +8,7 @@ the caller also keeps the time rules of the publisher.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import lance
@@ -47,7 +48,12 @@ class ManifestStore:
     """Opens, creates and swaps manifests below one root."""
 
     def __init__(
-        self, root: GraphRoot, options: dict[str, str], objects: ObjectStore, durability: Durability, session: lance.Session
+        self,
+        root: GraphRoot,
+        options: dict[str, str],
+        objects: ObjectStore,
+        durability: Durability,
+        session: lance.Session,
     ) -> None:
         self._root = root
         self._options = options or None
@@ -75,9 +81,7 @@ class ManifestStore:
         """The newest version. A newest version that was cut short was never acknowledged and is passed over, loudly."""
         try:
             with translated(f"opening {location}"):
-                dataset = lance.dataset(
-                    self._root.join(location), storage_options=self._options, session=self._session
-                )
+                dataset = lance.dataset(self._root.join(location), storage_options=self._options, session=self._session)
         except StorageError as error:
             return self._latest_intact(location, error)
         return ManifestVersion(location, int(dataset.version), dataset)
@@ -85,7 +89,9 @@ class ManifestStore:
     def at(self, location: str, version: int) -> ManifestVersion:
         """One version by number."""
         if version < 1 or version >= 2**63:
-            raise VersionNotFound(f"{location} has no version {version}", hint="`omnigraph commit list` shows the versions")
+            raise VersionNotFound(
+                f"{location} has no version {version}", hint="`omnigraph commit list` shows the versions"
+            )
         try:
             with translated(f"opening {location} version {version}"):
                 dataset = lance.dataset(
@@ -101,11 +107,14 @@ class ManifestStore:
         """One cheap probe: is the file of that version there?"""
         return self._objects.exists(f"{location}/{version_file(version)}")
 
-    def compare_and_swap(self, base: ManifestVersion, rows: pa.Table) -> ManifestVersion:
-        """Make `rows` version `base.version + 1`, or raise `CommitLost` and change nothing."""
+    def compare_and_swap(self, base: ManifestVersion, rows: pa.Table, flush_first: Sequence[str]) -> ManifestVersion:
+        """Make `rows` version `base.version + 1`, or raise `CommitLost` and change nothing.
+
+        `flush_first` are the files that the new state names: they are on disk before anything can refer to them.
+        """
         with translated(f"writing {base.location}"):
             fragments = write_fragments(rows, base.dataset, mode="overwrite", storage_options=self._options)
-        self._durability.sync_files(f"{base.location}/data/{f.files[0].path}" for f in fragments)
+        self._durability.sync_files([*flush_first, *(f"{base.location}/data/{f.files[0].path}" for f in fragments)])
         with translated(f"swapping {base.location}"):
             # max_retries=0 is what makes Overwrite strict: with retries a stale one would win.
             dataset = LanceDataset.commit(
@@ -147,7 +156,10 @@ class ManifestStore:
     def _no_manifest(self, location: str) -> StorageError | GraphNotFound:
         uri = self._root.uri
         if location == MANIFEST and not self._objects.list("nodes") and not self._objects.list("__schema"):
-            return GraphNotFound(f"there is no graph at {uri}", hint="create one with `omnigraph init`, or check the path")
+            return GraphNotFound(
+                f"there is no graph at {uri}", hint="create one with `omnigraph init`, or check the path"
+            )
         return CorruptGraph(
-            f"{uri} holds tables but {location} is gone", hint=f"restore {location} from a copy of the store; nothing was changed"
+            f"{uri} holds tables but {location} is gone",
+            hint=f"restore {location} from a copy of the store; nothing was changed",
         )

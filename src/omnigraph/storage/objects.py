@@ -68,19 +68,20 @@ class ObjectStore:
         """False for a local directory that is not there."""
         return self._store is not None
 
-    def put_new(self, path: str, body: bytes) -> bool:
-        """Create an object; False when one of that name exists already."""
+    def put_new(self, path: str, body: bytes, *, flush: bool = True) -> bool:
+        """Create an object; False when one of that name exists already. Unflushed, a power loss may take it away."""
         with translated(f"writing {path}"):
             try:
                 obstore.put(self._opened, path, body, mode="create", use_multipart=False)
             except (AlreadyExistsError, PreconditionError):
                 return False
-        self._durability.sync_object(path)
+        if flush:
+            self._durability.sync_files((path,))
         return True
 
-    def put_new_json(self, path: str, value: Any) -> bool:
+    def put_new_json(self, path: str, value: Any, *, flush: bool = True) -> bool:
         """`put_new` of compact JSON."""
-        return self.put_new(path, json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode())
+        return self.put_new(path, json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode(), flush=flush)
 
     def get(self, path: str) -> bytes | None:
         """The bytes of an object, or None when there is none."""

@@ -41,9 +41,7 @@ def write_rows(store: TableStore, base: Table, rows: pa.Table | pa.RecordBatchRe
     with translated(f"writing rows of {base.path}"):
         # The handle, not its URI: one request instead of three on an object store.
         written = write_fragments(rows, base.dataset, storage_options=store.options)
-    return tuple(
-        WrittenFragment(json.dumps(f.to_json()), f.files[0].path, f.physical_rows, hashes) for f in written
-    )
+    return tuple(WrittenFragment(json.dumps(f.to_json()), f.files[0].path, f.physical_rows, hashes) for f in written)
 
 
 def apply_effect(store: TableStore, base: Table, effect: Effect, tail: Tail) -> Staged:

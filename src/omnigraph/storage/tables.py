@@ -80,7 +80,6 @@ class Table:
         """Paths, relative to the table, of every data file this version needs."""
         return [f"data/{file.path}" for fragment in self.dataset.get_fragments() for file in fragment.metadata.files]
 
-
     def index_files(self) -> list[str]:
         """Paths, relative to the table, of every file of every BTREE segment this version needs."""
         return [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from omnigraph.errors import CorruptGraph
 from omnigraph.schema.catalog import Catalog
 from omnigraph.storage.layout import SCHEMAS
@@ -34,7 +36,7 @@ def load_source(objects: ObjectStore, schema_hash: str) -> str:
     return str(_load(objects, schema_hash)["source"])
 
 
-def _load(objects: ObjectStore, schema_hash: str) -> dict[str, object]:
+def _load(objects: ObjectStore, schema_hash: str) -> dict[str, Any]:
     value = objects.get_json(_path(schema_hash))
     if not isinstance(value, dict):
         raise CorruptGraph(f"{_path(schema_hash)} is missing", hint="restore the object from a copy of the store")

@@ -38,7 +38,7 @@ def settle(objects: ObjectStore, state: ManifestState) -> ManifestState:
 
 def walk(objects: ObjectStore, state: ManifestState) -> Iterator[GraphCommit]:
     """Every commit of the branch, newest first; files are read only as far as the caller goes."""
-    yield from reversed(state.commits.values())
+    yield from reversed(list(state.commits.values()))
     for extent in reversed(state.extents):
         yield from reversed(read_extent(objects, extent))
 

@@ -1,9 +1,10 @@
 """Publish intents: write-once objects that let anyone finish, or withdraw, what a writer began.
 
-`{ulid}.json` intent (A), `{ulid}.staged` the complete plan (B), `{ulid}.lease-N` renewals and take-overs, `{ulid}.aborted` withdrawal.
-The ulid is the commit id. An intent never blocks a writer, and a live one is never touched: its lease has to expire
-by the store's own clock first. Then whoever puts the next lease owns it. So there is one owner at a time, and one who
-was slow finds out, before it publishes or reports a failure, that the matter is in other hands.
+`{ulid}.json` intent (A), `{ulid}.staged` the complete plan (B), `{ulid}.lease-N` renewals and take-overs,
+`{ulid}.aborted` withdrawal. The ulid is the commit id. An intent never blocks a writer, and a live one is never touched:
+its lease has to expire by the store's own clock first. Then whoever puts the next lease owns it. So there is one owner
+at a time, and one who was slow finds out, before it publishes or reports a failure, that the matter is in other hands.
+Intents are not flushed: one that a power loss takes away belongs to a write that never was.
 """
 
 from __future__ import annotations
@@ -74,15 +75,16 @@ class Intents:
             "native_branch": native_branch,
             "base_version": base_version,
             "tables": [
-                {"table_key": e.table_key, "table_path": e.location, "expected_version": e.table_version} for e in entries
+                {"table_key": e.table_key, "table_path": e.location, "expected_version": e.table_version}
+                for e in entries
             ],
         }
-        self._store.objects.put_new_json(_path(commit_id, "json"), header)
+        self._store.objects.put_new_json(_path(commit_id, "json"), header, flush=False)
         self._held[commit_id] = _Lease(0, time.monotonic())
 
     def complete(self, plan: PublishPlan) -> None:
         """Phase B: everything is staged and flushed; from here anyone may publish it once the lease has expired."""
-        self._store.objects.put_new_json(_path(plan.commit_id, "staged"), plan_to_json(plan))
+        self._store.objects.put_new_json(_path(plan.commit_id, "staged"), plan_to_json(plan), flush=False)
 
     def hold(self, commit_id: str) -> None:
         """Be sure to own the intent for a while yet: asked before each swap and before a failure is reported.
@@ -95,7 +97,10 @@ class Intents:
         if time.monotonic() - lease.begun < self._store.settings.lease / 2:
             return
         if not self._take(commit_id, lease.number + 1):
-            raise PlanExpired(f"commit {commit_id} took so long that recovery took it over", hint="ask for the commit before you repeat the write")
+            raise PlanExpired(
+                f"commit {commit_id} took so long that recovery took it over",
+                hint="ask for the commit before you repeat the write",
+            )
 
     def take_over(self, files: IntentFiles) -> bool:
         """Become the owner of an expired intent; False when somebody else just did."""
@@ -103,7 +108,7 @@ class Intents:
 
     def _take(self, commit_id: str, number: int) -> bool:
         asked = time.monotonic()
-        if not self._store.objects.put_new(_path(commit_id, f"lease-{number}"), b""):
+        if not self._store.objects.put_new(_path(commit_id, f"lease-{number}"), b"", flush=False):
             return False
         self._held[commit_id] = _Lease(number, asked)
         return True
@@ -113,7 +118,11 @@ class Intents:
         try:
             self._remove(commit_id, self._own_parts(commit_id))
         except StorageError as error:
-            warnings.warn(f"the intent of published commit {commit_id} stays for the next sweep: {error}", RuntimeWarning, stacklevel=2)
+            warnings.warn(
+                f"the intent of published commit {commit_id} stays for the next sweep: {error}",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
     def withdraw(self, commit_id: str) -> bool:
         """Make sure that nobody publishes this later. False when that cannot be made sure."""

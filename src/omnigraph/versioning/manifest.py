@@ -211,7 +211,9 @@ class RowWriter:
         for location, version in (state.tombstones or {}).items():
             add(tombstone_object_id(location, version), "table_tombstone", location=location, table_version=version)
         for extent in state.extents:
-            text = json.dumps({"level": extent.level, "count": extent.count, "first": extent.first, "last": extent.last})
+            text = json.dumps(
+                {"level": extent.level, "count": extent.count, "first": extent.first, "last": extent.last}
+            )
             add(f"history:{extent.location}", "history_extent", location=extent.location, metadata=text)
         for commit_id, commit in state.commits.items():
             # A commit that lost its slot is written again with another parent and version.

@@ -141,7 +141,9 @@ def plan_to_json(plan: PublishPlan) -> dict[str, Any]:
 def plan_from_json(value: Mapping[str, Any]) -> PublishPlan:
     """The inverse of `plan_to_json`."""
     if value.get("format", 0) > PLAN_FORMAT:
-        raise FormatUnsupported(f"intent format {value['format']} is newer than this omnigraph", hint="upgrade omnigraph")
+        raise FormatUnsupported(
+            f"intent format {value['format']} is newer than this omnigraph", hint="upgrade omnigraph"
+        )
     try:
         return PublishPlan(
             commit_id=value["operation_id"],

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 
 from omnigraph.errors import (
@@ -73,7 +74,7 @@ class Publisher:
                     return
                 if time.monotonic() > deadline:
                     raise PublishContention(f"branch {tip.branch!r} is too busy to be closed; try again")
-                if self._swap(tip, opened, replace(state, closed=True, version=state.version + 1), read_at):
+                if self._swap(tip, opened, replace(state, closed=True, version=state.version + 1), read_at, ()):
                     return
 
     def _until_published(self, tip: BranchTip, attempt: _Attempt) -> GraphCommit:
@@ -89,20 +90,23 @@ class Publisher:
                 self._intents.hold(attempt.plan.commit_id)
             target, commit = next_state(state, attempt.plan)
             try:
-                won = self._swap(tip, opened, history.settle(self._store.objects, target), read_at)
+                won = self._swap(tip, opened, history.settle(self._store.objects, target), read_at, attempt.unflushed())
             except StorageError:
                 attempt.unknown_slot = target.version
                 attempt.pause_or_give_up()
                 tip.reload()
                 continue
+            attempt.flushed()
             if won:
                 return commit
             attempt.pause_or_give_up()
 
-    def _swap(self, tip: BranchTip, opened: ManifestVersion, target: ManifestState, read_at: float) -> bool:
+    def _swap(
+        self, tip: BranchTip, opened: ManifestVersion, target: ManifestState, read_at: float, files: Sequence[str]
+    ) -> bool:
         """Swap strictly; False when the slot was taken, or was free only because it lies in a reclaimed past."""
         try:
-            swapped = self._store.manifests.compare_and_swap(opened, tip.rows.rows(target))
+            swapped = self._store.manifests.compare_and_swap(opened, tip.rows.rows(target), files)
         except CommitLost:
             tip.reload()
             return False
@@ -130,7 +134,8 @@ class _Attempt:
         self._deadline = time.monotonic() + store.settings.publish_deadline
         self._moved = 0
         self._pause = _BACKOFF_FIRST
-        self._flushed: set[str] = set()
+        # A plan with an intent was flushed before the intent said that it may be published.
+        self._flushed = {name for change in plan.changes for name in change.files} if plan.has_intent else set[str]()
 
     def settle_unknown(self, state: ManifestState) -> None:
         """A swap of unknown outcome is settled once its slot is taken and the commit is not in the lineage."""
@@ -138,11 +143,15 @@ class _Attempt:
             self.unknown_slot = None
 
     def fit(self, state: ManifestState) -> None:
-        """Check the plan against the state it is about to replace; restage and flush what has to follow it."""
+        """Check the plan against the state it is about to replace; restage what has to follow it."""
         plan = self.plan
         if plan.expect_head is not None and state.head != plan.expect_head:
             raise PreconditionFailed(expected=plan.expect_head, actual=state.head)
-        if plan.staged_at and not plan.has_intent and now_us() / 1e6 - plan.staged_at > self._store.settings.staging_grace / 2:
+        if (
+            plan.staged_at
+            and not plan.has_intent
+            and now_us() / 1e6 - plan.staged_at > self._store.settings.staging_grace / 2
+        ):
             raise PlanExpired("this write was staged too long ago to be published safely", hint="repeat the write")
         fitted = rebase(self._store, plan, state)
         if fitted is not plan:
@@ -152,9 +161,14 @@ class _Attempt:
                     f"tables of this write moved {self._moved} times while it was being published", hint="try again"
                 )
         self.plan = fitted
-        fresh = [name for change in fitted.changes for name in change.files if name not in self._flushed]
-        self._store.durability.sync_files(fresh)
-        self._flushed.update(fresh)
+
+    def unflushed(self) -> list[str]:
+        """Files of the fitted plan that have to be flushed with the next swap."""
+        return [name for change in self.plan.changes for name in change.files if name not in self._flushed]
+
+    def flushed(self) -> None:
+        """The last swap flushed everything."""
+        self._flushed.update(self.unflushed())
 
     def pause_or_give_up(self) -> None:
         """Capped exponential back-off with full jitter, until the deadline."""

@@ -72,12 +72,6 @@ class Recovery:
         self._swept_at: float | None = None
         self._sweeping = threading.Lock()
 
-    def list(self) -> list[PendingIntent]:
-        """Intents that are not resolved yet; reading changes nothing."""
-        files = self._intents.list()
-        now = self._store.store_clock() if files else dt.datetime.now(dt.UTC)
-        return [self._describe(f, self._is_expired(f, now)) for f in files if f.parts != {"aborted"}]
-
     def run(self) -> list[RecoveryRecord]:
         """Resolve every intent whose lease has expired. Run twice, the second time does nothing."""
         self._store.require_writable()
@@ -215,7 +209,9 @@ class Recovery:
         except (ValueError, KeyError, TypeError) as error:
             raise CorruptGraph(f"intent {files.commit_id} is damaged: {error!r}") from error
         if newer:
-            raise FormatUnsupported(f"intent {files.commit_id} was written by a newer omnigraph", hint="upgrade omnigraph")
+            raise FormatUnsupported(
+                f"intent {files.commit_id} was written by a newer omnigraph", hint="upgrade omnigraph"
+            )
         return value
 
     def _plan(self, files: IntentFiles) -> PublishPlan | None:
@@ -226,3 +222,9 @@ class Recovery:
             return plan_from_json(json.loads(body))
         except ValueError as error:
             raise CorruptGraph(f"intent {files.commit_id} is damaged: {error!r}") from error
+
+    def list(self) -> list[PendingIntent]:
+        """Intents that are not resolved yet; reading changes nothing."""
+        files = self._intents.list()
+        now = self._store.store_clock() if files else dt.datetime.now(dt.UTC)
+        return [self._describe(f, self._is_expired(f, now)) for f in files if f.parts != {"aborted"}]

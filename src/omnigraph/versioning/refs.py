@@ -91,7 +91,9 @@ class Refs:
         branch = Branch(name, native, source.branch, source.native_branch, source.head, now_us())
         if not self._store.objects.put_new_json(ref_path(name), asdict(branch)):
             self._store.objects.delete_prefix(manifest_path(native))
-            raise NameTaken(f"branch {name!r} was created by someone else just now", hint="use it, or choose another name")
+            raise NameTaken(
+                f"branch {name!r} was created by someone else just now", hint="use it, or choose another name"
+            )
         return branch
 
     def delete(self, name: str) -> None:
@@ -153,13 +155,14 @@ class Refs:
             )
         tags = self._tags_on(branch)
         if tags:
-            raise BranchInUse(f"branch {branch.name!r} is held by tags: {', '.join(tags)}", hint="delete the tags first")
+            raise BranchInUse(
+                f"branch {branch.name!r} is held by tags: {', '.join(tags)}", hint="delete the tags first"
+            )
 
-    def _tags_on(self, branch: Branch) -> list[str]:
+    def _tags_on(self, branch: Branch) -> tuple[str, ...]:
         found = []
         for info in self._store.objects.list(TAGS):
             value = self._store.objects.get_json(info.path)
             if value is not None and value["native_branch"] == branch.native_branch:
                 found.append(name_of(info.path))
-        return found
-
+        return tuple(found)

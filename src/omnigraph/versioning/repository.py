@@ -8,7 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from omnigraph.errors import BranchNotFound, CommitNotFound, HistoricalVersionReclaimed, MissingData, NotFound, VersionNotFound
+from omnigraph.errors import (
+    BranchNotFound,
+    CommitNotFound,
+    HistoricalVersionReclaimed,
+    MissingData,
+    NotFound,
+    VersionNotFound,
+)
 from omnigraph.storage.layout import CONDEMNED
 from omnigraph.versioning import history
 from omnigraph.versioning.commits import GraphCommit
@@ -126,12 +133,13 @@ class Repository:
             return BranchNotFound(f"branch {branch!r} and its history are gone")
         if 1 <= version < head:
             return HistoricalVersionReclaimed(
-                f"version {version} of {branch!r} has been reclaimed by cleanup", hint="tag the snapshots you want to keep"
+                f"version {version} of {branch!r} has been reclaimed by cleanup",
+                hint="tag the snapshots you want to keep",
             )
         return VersionNotFound(f"{branch!r} has no version {version}; its newest is {head}")
 
     def _withdraw_if_condemned(self, branch: Branch, state: ManifestState) -> None:
-        """A branch that revives old pins is durable first and looks at the collector's list second, never the reverse."""
+        """A branch that revives old pins is made durable first and looks at the collector's list second."""
         head = self.tips.of(state.branch, state.native_branch)
         if state.version == head.state().version:
             return
@@ -144,4 +152,3 @@ class Repository:
                     f"version {state.version} of {state.branch!r} is being reclaimed by cleanup",
                     hint="branch from a newer commit",
                 )
-

@@ -12,7 +12,16 @@ from omnigraph.errors import EndpointConflict, ExpectedVersionMismatch, KeyConfl
 from omnigraph.storage.effects import AppendRows, OverwriteRows, ReplaceRows, Reshape
 from omnigraph.storage.lookup import MAX_LISTED, in_list, locate, missing_ids, rows_where_any
 from omnigraph.versioning.manifest import ManifestState
-from omnigraph.versioning.plan import KeysAbsent, KeysPresent, NoIncident, Pin, PublishPlan, Requirement, TableChange, Unmoved
+from omnigraph.versioning.plan import (
+    KeysAbsent,
+    KeysPresent,
+    NoIncident,
+    Pin,
+    PublishPlan,
+    Requirement,
+    TableChange,
+    Unmoved,
+)
 from omnigraph.versioning.snapshot import TableEntry
 from omnigraph.versioning.staging import open_table, stage_change
 from omnigraph.versioning.store import GraphStore
@@ -109,4 +118,4 @@ def _same_rows(store: GraphStore, change: TableChange, entry: TableEntry, ids: t
     before = store.tables.open(change.location, change.base_version)
     after = open_table(store, entry)
     where = in_list("id", ids)
-    return before.scan(where=where).sort_by("id").equals(after.scan(where=where).sort_by("id"))
+    return bool(before.scan(where=where).sort_by("id").equals(after.scan(where=where).sort_by("id")))

@@ -33,7 +33,7 @@ class TableEntry:
     tail: Tail = EMPTY_TAIL
 
     def metadata_text(self) -> str:
-        """The metadata column of the `table_version` row. Versions are text: they do not fit a signed 64-bit integer."""
+        """The metadata column of the `table_version` row. Versions are text: they exceed a signed 64-bit integer."""
         return json.dumps(
             {
                 "staged_version": str(self.staged_version),

@@ -51,7 +51,7 @@ def mint() -> str:
 
 
 def now_us() -> int:
-    """This machine's wall clock in microseconds. For display and ordering hints, never for correctness."""
+    """The wall clock of this machine in microseconds. For display and ordering hints, never for correctness."""
     return time.time_ns() // 1000
 
 

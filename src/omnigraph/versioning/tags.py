@@ -33,9 +33,7 @@ class Tags:
         """Name the state of a branch at one version. An existing name is never moved."""
         self._store.require_writable()
         check_name(name, "tag")
-        tag = Tag(
-            name, state.head, state.branch, state.native_branch, state.version, now_us()
-        )
+        tag = Tag(name, state.head, state.branch, state.native_branch, state.version, now_us())
         if not self._store.objects.put_new_json(tag_path(name), asdict(tag)):
             raise NameTaken(f"tag {name!r} exists", hint="delete it first, or choose another name")
         return tag
@@ -54,5 +52,7 @@ class Tags:
         """Forget a tag. What it named stays readable until cleanup."""
         self._store.require_writable()
         if self.find(name) is None:
-            raise TagNotFound(f"there is no tag {name!r}", hint=f"tags: {', '.join(t.name for t in self.list()) or 'none'}")
+            raise TagNotFound(
+                f"there is no tag {name!r}", hint=f"tags: {', '.join(t.name for t in self.list()) or 'none'}"
+            )
         self._store.objects.delete([tag_path(name)])

@@ -2,7 +2,8 @@
 
 Every small write leaves one fragment that no index covers. When too many stand in a row, the writer that made it so
 folds them: small fragments become one, the key indexes cover it, and a maintenance commit says so. A process that only
-ever writes one row therefore keeps its cost flat. Losing the race to publish a fold is not an error: someone else folds.
+ever writes one row therefore keeps its cost flat. Losing the race to publish a fold is not an error: another writer
+folds.
 """
 
 from __future__ import annotations

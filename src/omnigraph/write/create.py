@@ -13,7 +13,9 @@ from omnigraph.versioning.snapshot import TableEntry
 from omnigraph.versioning.store import GraphStore, mint, now_us
 
 
-def create_graph(root: GraphRoot, schema_text: str, *, schema_path: str | None = None, actor: str | None = None) -> GraphStore:
+def create_graph(
+    root: GraphRoot, schema_text: str, *, schema_path: str | None = None, actor: str | None = None
+) -> GraphStore:
     """Create a graph and return its store. Nothing is visible until the manifest exists, and it is written last."""
     catalog = compile_schema(schema_text, mint, schema_path)
     store = GraphStore(root)
@@ -67,5 +69,3 @@ def _require_vacant(store: GraphStore) -> None:
 
 def _taken(root: GraphRoot) -> NameTaken:
     return NameTaken(f"there is a graph at {root.uri} already", hint="open it, or choose another location")
-
-

@@ -99,7 +99,11 @@ def batch_from_rows(entity: EntityType, rows: list[Mapping[str, Any]], numbers: 
 def batch_from_table(entity: EntityType, table: pa.Table, mint: Mint) -> Batch:
     """A batch from an Arrow table with public property names."""
     numbers = range(1, table.num_rows + 1)
-    known = {p.name for p in entity.properties} | {"id"} | (set(ENDPOINTS.values()) if isinstance(entity, EdgeType) else set())
+    known = (
+        {p.name for p in entity.properties}
+        | {"id"}
+        | (set(ENDPOINTS.values()) if isinstance(entity, EdgeType) else set())
+    )
     for name in table.column_names:
         if name not in known:
             entity.property(name)  # raises with the nearest name
@@ -154,7 +158,11 @@ def _entity_named(name: str, catalog: Catalog) -> EntityType:
 
 
 def _require_known_fields(entity: EntityType, row: Mapping[str, Any], number: int) -> None:
-    known = {p.name for p in entity.properties} | {"id"} | (set(ENDPOINTS.values()) if isinstance(entity, EdgeType) else set())
+    known = (
+        {p.name for p in entity.properties}
+        | {"id"}
+        | (set(ENDPOINTS.values()) if isinstance(entity, EdgeType) else set())
+    )
     for name in row:
         if name not in known:
             try:
@@ -199,7 +207,12 @@ def _cast_column(entity: EntityType, prop: Property, table: pa.Table, numbers: S
     if prop.name not in table.column_names:
         return pa.chunked_array([_column(entity, prop, [None] * table.num_rows, numbers)])
     column = table[prop.name]
-    if prop.type.is_enum or (prop.default is not None and column.null_count) or prop.type.is_vector or prop.type.is_list:
+    if (
+        prop.type.is_enum
+        or (prop.default is not None and column.null_count)
+        or prop.type.is_vector
+        or prop.type.is_list
+    ):
         return pa.chunked_array([_column(entity, prop, column.to_pylist(), numbers)])
     if column.null_count and not prop.type.nullable:
         raise _missing(entity, prop.name, column.to_pylist().index(None) + 1)
@@ -304,5 +317,3 @@ def _ids(
     if explicit.null_count:
         explicit = pa.array([mint() if v is None else v for v in explicit.to_pylist()], pa.string())
     return explicit, False
-
-

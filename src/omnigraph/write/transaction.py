@@ -88,7 +88,11 @@ class WriteTxn:
         return tuple(self.store.workers.map(stage, effects))
 
     def _plan(
-        self, changes: tuple[TableChange, ...], requirements: tuple[Requirement, ...], rebase_updates: bool, has_intent: bool
+        self,
+        changes: tuple[TableChange, ...],
+        requirements: tuple[Requirement, ...],
+        rebase_updates: bool,
+        has_intent: bool,
     ) -> PublishPlan:
         used = {c.table_key for c in changes} | {r.table_key for r in requirements}
         return PublishPlan(

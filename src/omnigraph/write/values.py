@@ -86,7 +86,7 @@ def _float(scalar: Scalar) -> Callable[[Any], float]:
 
 
 def _date(value: Any) -> int:
-    if isinstance(value, dt.datetime) or isinstance(value, bool):
+    if isinstance(value, (dt.datetime, bool)):
         raise BadValue(f"expects a Date, got {_shown(value)}")
     if isinstance(value, dt.date):
         return (value - EPOCH_DATE).days

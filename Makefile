@@ -1,0 +1,48 @@
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: help install demo test test-fast test-slow check format lint types bench clean
+
+help: ## show what can be made
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+$(STAMP): pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --upgrade pip
+	@$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $(STAMP)
+
+install: $(STAMP) ## create .venv and install omnigraph with everything its tests need
+
+demo: $(STAMP) ## create a graph, load it, branch it and travel in time, with readable output
+	@$(BIN)/python examples/demo.py
+
+test: $(STAMP) ## the whole suite, without the long randomised runs
+	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile
+
+test-fast: $(STAMP) ## unit tests and everything that needs no second process
+	$(BIN)/python -m pytest -m "not slow and not processes and not s3" -n 2 --dist loadfile
+
+test-slow: $(STAMP) ## the long randomised runs
+	$(BIN)/python -m pytest -m slow -s
+
+format: $(STAMP) ## rewrite the code in the project's format
+	$(BIN)/ruff format . && $(BIN)/ruff check --fix .
+
+lint: $(STAMP) ## check format and lint rules
+	$(BIN)/ruff format --check . && $(BIN)/ruff check .
+
+types: $(STAMP) ## mypy --strict
+	$(BIN)/mypy
+
+check: lint types test ## what CI runs
+
+bench: $(STAMP) ## measure against peers in one run; writes benchmarks/RESULTS.md
+	@$(BIN)/python -m pip install --quiet --editable '.[dev,bench]'
+	$(BIN)/python -m benchmarks.run
+
+clean: ## remove the virtual environment and caches
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache
