@@ -84,8 +84,8 @@ class Graph:
     # --- writing --------------------------------------------------------------------------------------------------
 
     def load(
-        self, data: Any, mode: str = "append", branch: str = MAIN, from_branch: str | None = None, actor: str | None = None,
-        *, message: str | None = None, expect_head: str | None = None,
+        self, data: Any, mode: str = "append", branch: str = MAIN, from_branch: str | None = None,
+        actor: str | None = None, *, message: str | None = None, expect_head: str | None = None,
     ) -> LoadResult:  # fmt: skip
         """Write nodes and edges in one commit.
 

@@ -79,9 +79,9 @@ def default_value(type_: PropertyType, argument: ast.Argument) -> Any:
         return _enum_member(type_.values, argument)
     if isinstance(argument, ast.Name) and argument.text == "null":
         raise ValueError("`null` is no default; a nullable property without a default is null already")
-    if not isinstance(argument, ast.Literal):
-        raise ValueError(f"a default for `{type_}` must be a literal")
-    return _literal(type_.scalar, argument.value)
+    if isinstance(argument, ast.Literal):
+        return _literal(type_.scalar, argument.value)
+    raise ValueError(f"a default for `{type_}` must be a literal")
 
 
 def _enum_member(values: tuple[str, ...], argument: ast.Argument) -> str:

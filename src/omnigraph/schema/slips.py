@@ -76,7 +76,7 @@ def diagnose(text: str, error: UnexpectedInput) -> Slip:
     place = _Place(text[offset:], text[:offset].rstrip(), expected)
     line_start = text.rfind("\n", 0, offset) + 1
     span = Span(text.count("\n", 0, offset) + 1, offset - line_start + 1, max(1, len(place.word)))
-    for rule in (_end, _foreign_mark, _top_level, _type_name, _missing_mark, _member, _value):
+    for rule in (_end, _foreign_mark, _body_mark, _top_level, _type_name, _missing_mark, _member, _value):
         found = rule(place)
         if found is not None:
             return Slip(found[0], span, found[1])
@@ -131,15 +131,23 @@ def _foreign_mark(place: _Place) -> _Found:
             return "enum values are bare words", "write `enum(draft, live)`, without quotes"
         case '"' if not re.match(r'"(\\.|[^"\\])*"', place.rest, flags=re.DOTALL):
             return "this string is never closed", 'close it with `"`'
-        case "," | ";" if place.in_body:
-            return f"members are not separated by `{place.rest[0]}`", "put each on its own line, with nothing between"
         case "," | ";" if place.at_top:
             return f"declarations are not separated by `{place.rest[0]}`", "leave it out"
-        case "=" if place.in_body:
+        case _:
+            return None
+
+
+def _body_mark(place: _Place) -> _Found:
+    if not place.in_body:
+        return None
+    match place.rest[0]:
+        case "," | ";":
+            return f"members are not separated by `{place.rest[0]}`", "put each on its own line, with nothing between"
+        case "=":
             return "a property takes no `=`", "write `@default(...)` after the type"
-        case "[" if place.in_body and place.previous[:1].isupper():
+        case "[" if place.previous[:1].isupper():
             return "a list is written with its type inside the brackets", f"write `[{place.previous}]`"
-        case "!" if place.in_body:
+        case "!":
             return "a property takes no `!`", "properties are required unless the type ends in `?`"
         case _:
             return None

@@ -1,8 +1,8 @@
 """Publish intents: write-once objects that let anyone finish, or withdraw, what a writer began.
 
 `{ulid}.json` intent (A), `{ulid}.staged` the complete plan (B), `{ulid}.lease-N` renewals and take-overs,
-`{ulid}.aborted` withdrawal. The ulid is the commit id. An intent never blocks a writer, and a live one is never touched:
-its lease has to expire by the store's own clock first. Then whoever puts the next lease owns it. So there is one owner
+`{ulid}.aborted` withdrawal. The ulid is the commit id. An intent never blocks a writer, and a live one is never
+touched: its lease has to expire by the store's own clock first. Then whoever puts the next lease owns it. So there is one owner
 at a time, and one who was slow finds out, before it publishes or reports a failure, that the matter is in other hands.
 Intents are not flushed: one that a power loss takes away belongs to a write that never was.
 """

@@ -109,7 +109,8 @@ class Repository:
         self.store.require_writable()
         state = self.resolve(source)
         branch = self.refs.create(name, state)
-        self._withdraw_if_condemned(branch, state)
+        if state is not self.tips.of(state.branch, state.native_branch).known:
+            self._withdraw_if_condemned(branch, state)
         return branch
 
     def _branches_main_first(self) -> Iterator[Branch]:
@@ -140,9 +141,6 @@ class Repository:
 
     def _withdraw_if_condemned(self, branch: Branch, state: ManifestState) -> None:
         """A branch that revives old pins is made durable first and looks at the collector's list second."""
-        head = self.tips.of(state.branch, state.native_branch)
-        if state.version == head.state().version:
-            return
         pins = {f"{e.location}@{e.staged_version}" for e in state.tables.values()}
         for info in self.store.objects.list(CONDEMNED):
             condemned = self.store.objects.get_json(info.path) or {}

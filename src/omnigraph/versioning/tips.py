@@ -73,6 +73,11 @@ class BranchTip:
         with self._queue.turn(), advisory_lock(self._store.root, self.location):
             yield
 
+    @property
+    def known(self) -> ManifestState | None:
+        """The newest state this process has seen, without asking the store."""
+        return self._known[0] if self._known is not None else None
+
     def state(self) -> ManifestState:
         """The newest state, at the cost of one probe when it is already known."""
         return self._fresh(max_age=0.0)[0]

@@ -307,8 +307,9 @@ def _ids(
             wrong = pc.fill_null(pc.not_equal(explicit, derived), False)
             if pc.any(wrong).as_py():
                 at = wrong.to_pylist().index(True)
+                found, expected = explicit[at].as_py(), derived[at].as_py()
                 raise InvalidValue(
-                    f"row {numbers[at]}: {entity.name} id {explicit[at].as_py()!r} does not match @key ({derived[at].as_py()!r})",
+                    f"row {numbers[at]}: {entity.name} id {found!r} does not match @key ({expected!r})",
                     type_key=entity.table_key, row=numbers[at], field="id",
                 )  # fmt: skip
         return derived, False

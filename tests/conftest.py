@@ -1,0 +1,55 @@
+"""Fixtures that every kind of test shares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from omnigraph import Graph
+from tests.support.s3 import S3Server, s3_server
+
+SCHEMA = """
+node Person { name: String @key  age: I32? }
+node Company { name: String @key }
+edge Knows: Person -> Person { since: Date? }
+edge WorksAt: Person -> Company
+"""
+
+
+@pytest.fixture(scope="session")
+def s3_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """One server for the whole session; each test has its own prefix."""
+    with s3_server(tmp_path_factory.mktemp("s3")) as server:
+        server.create_bucket("graphs")
+        yield server
+
+
+@pytest.fixture
+def s3(s3_process: S3Server, monkeypatch: pytest.MonkeyPatch) -> S3Server:
+    """The server, with this process's environment pointing at it."""
+    for name, value in s3_process.environment().items():
+        monkeypatch.setenv(name, value)
+    return s3_process
+
+
+@pytest.fixture(params=["local", pytest.param("s3", marks=pytest.mark.s3)])
+def root(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A place for a graph, on disk and on S3: tests that take it prove the same of both."""
+    if request.param == "local":
+        return str(tmp_path / "graph.omni")
+    request.getfixturevalue("s3")
+    return f"s3://graphs/{tmp_path.name}-{abs(hash(tmp_path))}"
+
+
+@pytest.fixture
+def graph(root: str) -> Graph:
+    """An empty graph of persons and companies."""
+    return Graph.init(root, SCHEMA)
+
+
+@pytest.fixture
+def local_graph(tmp_path: Path) -> Graph:
+    """The same on disk only, for tests that look at files."""
+    return Graph.init(tmp_path / "graph.omni", SCHEMA)
