@@ -57,7 +57,7 @@ _ARROW: dict[Scalar, pa.DataType] = {
     Scalar.U64: pa.uint64(),
     Scalar.F32: pa.float32(),
     Scalar.F64: pa.float64(),
-    Scalar.DATETIME: pa.date64(),
+    Scalar.DATETIME: pa.timestamp("ms", tz="UTC"),
     Scalar.DATE: pa.date32(),
 }
 

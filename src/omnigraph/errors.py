@@ -89,8 +89,8 @@ class LanguageError(OmnigraphError):
         """The offending line with a caret under the span."""
         if self.span is None or self.source is None:
             return None
-        lines = self.source.splitlines() or [""]
-        line = lines[min(self.span.line, len(lines)) - 1]
+        lines = self.source.split("\n")
+        line = lines[min(self.span.line, len(lines)) - 1].rstrip("\r")
         # Tabs are kept in the padding so that the caret lands under the right character in any terminal.
         pad = "".join(c if c == "\t" else " " for c in line[: self.span.column - 1])
         return f"{line}\n{pad}{'^' * max(1, self.span.width)}"

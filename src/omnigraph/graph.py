@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import time
@@ -12,7 +13,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from omnigraph.errors import ConflictError, InvalidArgument, NotFound
+from omnigraph.errors import ConflictError, DataError, InvalidArgument, NotFound
 from omnigraph.schema.catalog import Catalog
 from omnigraph.storage.layout import GraphRoot
 from omnigraph.storage.lookup import in_list
@@ -29,7 +30,7 @@ from omnigraph.versioning.tags import Tag
 from omnigraph.write.create import create_graph
 from omnigraph.write.delete import DeleteResult, delete_entities
 from omnigraph.write.load import LoadResult, load_rows
-from omnigraph.write.validate import OVERWRITE
+from omnigraph.write.validate import APPEND, OVERWRITE
 
 T = TypeVar("T")
 Target = str | int | None
@@ -96,12 +97,14 @@ class Graph:
         rows = data if isinstance(data, (Mapping, Sequence)) or not isinstance(data, Iterable) else list(data)
         created = self._fork_if_missing(branch, from_branch)
 
-        def attempt() -> LoadResult:
+        def attempt(fresh: bool) -> LoadResult:
             return load_rows(
-                self._repository, rows, mode=mode, branch=branch, actor=actor, message=message, expect_head=expect_head
-            )
+                self._repository, rows, mode=mode, branch=branch, actor=actor, message=message,
+                expect_head=expect_head, fresh=fresh,
+            )  # fmt: skip
 
-        result = attempt() if mode == OVERWRITE else _reprepared(attempt)
+        fresh_first = mode != APPEND or self._store.root.is_local
+        result = attempt(True) if mode == OVERWRITE else _reprepared(attempt, fresh_first=fresh_first)
         return replace(result, base_branch=from_branch, branch_created=created)
 
     def delete(
@@ -281,13 +284,20 @@ def _schema_text(schema: str | os.PathLike[str]) -> tuple[str, str | None]:
         raise InvalidArgument(f"schema file {text!r} cannot be read: {error}") from error
 
 
-def _reprepared(attempt: Callable[[], T]) -> T:
-    """Inserts and upserts mean the same on a branch that moved: validate and stage again, a bounded number of times."""
+def _reprepared(attempt: Callable[[bool], T], *, fresh_first: bool) -> T:
+    """Inserts and upserts mean the same on a branch that moved: validate and stage again, a bounded number of times.
+
+    An insert may begin with a state that is some seconds old, because the publish repeats its checks; what such a
+    state refuses is asked again of the newest.
+    """
+    if not fresh_first:
+        with contextlib.suppress(DataError, ConflictError, NotFound):
+            return attempt(False)
     for tried in range(_REPREPARE_LIMIT):
         try:
-            return attempt()
+            return attempt(True)
         except ConflictError as error:
             if not error.retryable:
                 raise
             time.sleep(random.random() * min(0.25, 0.005 * 2**tried))
-    return attempt()
+    return attempt(True)

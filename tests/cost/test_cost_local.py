@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -91,4 +92,4 @@ def test_ten_thousand_commits_are_listed_in_few_reads(tmp_path: Path) -> None:
     state = graph._repository.head()
     assert len(state.commits) <= history.INLINE_MAX
     parents = {c.graph_commit_id: c.parent_commit_id for c in commits}
-    assert all(parents[a.graph_commit_id] == b.graph_commit_id for a, b in zip(commits, commits[1:], strict=False))
+    assert all(parents[a.graph_commit_id] == b.graph_commit_id for a, b in itertools.pairwise(commits))

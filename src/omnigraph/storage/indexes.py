@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from lance import Index, LanceOperation
 from lance.optimize import Compaction
 
+from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.faults import translated
 from omnigraph.storage.staged import commit_detached
 from omnigraph.storage.tables import Table, TableStore
@@ -30,14 +31,14 @@ def extend_btree(store: TableStore, base: Table, column: str) -> Table:
     """Cover every fragment that the BTREE of `column` lacks. A table that is fully covered comes back as it is."""
     name = index_name(column)
     covered = base.index_coverage().get(name)
-    lacking = [i for i in base.fragment_rows if covered is None or i not in covered]
+    lacking = [i for i in base.fragments if covered is None or i not in covered]
     if not lacking:
         return base
     with translated(f"indexing {column} of {base.path}"):
         segment = base.dataset.create_index_uncommitted(
             column, "BTREE", name=name, replace=covered is not None, fragment_ids=lacking
         )
-    return commit_detached(store, base, LanceOperation.CreateIndex([segment], []))
+    return commit_detached(store, base, LanceOperation.CreateIndex([segment], []), keeps_indexes=False)
 
 
 def drop_small_segments(store: TableStore, base: Table, columns: Sequence[str]) -> Table:
@@ -46,8 +47,8 @@ def drop_small_segments(store: TableStore, base: Table, columns: Sequence[str]) 
     Their fragments then look alike to the compaction planner and become one fragment under one new segment.
     """
     names = {index_name(column) for column in columns}
-    small = {i for i, rows in base.fragment_rows.items() if rows < SMALL_FRAGMENT_ROWS}
-    live = set(base.fragment_rows)
+    small = {i for i, f in base.fragments.items() if f.num_rows < SMALL_FRAGMENT_ROWS}
+    live = set(base.fragments)
     with translated(f"reading the indexes of {base.path}"):
         indices = [i for i in base.dataset.describe_indices() if i.name in names and len(i.segments) > MAX_SEGMENTS]
         doomed = [
@@ -63,22 +64,24 @@ def drop_small_segments(store: TableStore, base: Table, columns: Sequence[str]) 
             for segment in index.segments
             if live.intersection(segment.fragment_ids) <= small
         ]
-    return commit_detached(store, base, LanceOperation.CreateIndex([], doomed)) if doomed else base
+    return commit_detached(store, base, LanceOperation.CreateIndex([], doomed), keeps_indexes=False) if doomed else base
 
 
 def fold_tail(store: TableStore, base: Table, columns: Sequence[str], known_high_water: int) -> tuple[Table, int]:
     """Merge the small fragments that one-row writes left behind and cover them with the BTREEs of `columns`."""
     table = drop_small_segments(store, base, columns)
     table, mark = compact_small(store, table, known_high_water)
+    hit(Point.FOLD_COMPACTED)
     for column in columns:
         table = extend_btree(store, table, column)
+    hit(Point.FOLD_INDEXED)
     return table, mark
 
 
 def high_water(table: Table, known: int) -> int:
     """The largest fragment id ever used: live, claimed by an index, or remembered by the pin."""
     claimed = (i for ids in table.index_coverage().values() for i in ids)
-    return max(known, *table.fragment_rows, *claimed, 0)
+    return max(known, *table.fragments, *claimed, 0)
 
 
 def compact_small(store: TableStore, base: Table, known_high_water: int) -> tuple[Table, int]:
@@ -98,4 +101,4 @@ def compact_small(store: TableStore, base: Table, known_high_water: int) -> tupl
             groups.append(LanceOperation.RewriteGroup(task.fragments, fresh))
     if not groups:
         return base, mark
-    return commit_detached(store, base, LanceOperation.Rewrite(groups, [])), mark
+    return commit_detached(store, base, LanceOperation.Rewrite(groups, []), keeps_indexes=False), mark

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -68,6 +68,7 @@ class Tail:
 
 
 EMPTY_TAIL = Tail()
+_NO_ADDRESSES = pa.table({"_rowaddr": pa.array([], pa.uint64())})
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,24 +80,17 @@ class Located:
 
 
 def locate(table: Table, ids: Sequence[str], tail: Tail) -> Located:
-    """Which of `ids` exist in the table, and where."""
-    if not ids or not table.fragment_rows:
+    """Which of `ids` (each given once) exist in the table, and where."""
+    if not ids or not table.fragments:
         return Located((), ())
     if len(ids) > MAX_LISTED:
         return _locate_by_scan(table, ids)
-    parts: list[pa.Table] = []
-    predicate = in_list("id", ids)
-    uncovered = table.uncovered_fragments
-    if len(uncovered) < len(table.fragment_rows):
-        parts.append(_probe(table, predicate, fragments=None))
-    wanted = frozenset(map(key_hash, ids))
-    suspects = [i for i in uncovered if tail.may_hold(i, wanted)]
-    if suspects:
-        parts.append(_probe(table, predicate, fragments=suspects))
-    if not parts:
-        return Located((), ())
-    found = pa.concat_tables(parts)
-    return Located(tuple(found["id"].to_pylist()), tuple(found["_rowaddr"].to_pylist()))
+    # Usually all exist or none does, and then the index alone answers: no row has to be read to tell which.
+    found = _matches(table, ids, tail, columns=[])
+    if 0 < found.num_rows < len(ids):
+        found = _matches(table, ids, tail, columns=["id"])
+        return Located(tuple(found["id"].to_pylist()), tuple(found["_rowaddr"].to_pylist()))
+    return Located(tuple(ids) if found.num_rows else (), tuple(found["_rowaddr"].to_pylist()))
 
 
 def missing_ids(table: Table, ids: Sequence[str], tail: Tail) -> list[str]:
@@ -108,7 +102,7 @@ def missing_ids(table: Table, ids: Sequence[str], tail: Tail) -> list[str]:
 def rows_where_any(table: Table, columns: Sequence[str], ids: Sequence[str]) -> pa.Table:
     """Ids and the given columns of rows in which any of the columns holds one of `ids` (incident edges)."""
     wanted = ["id", *columns]
-    if not ids or not table.fragment_rows:
+    if not ids or not table.fragments:
         return table.schema.empty_table().select(wanted)
     if len(ids) <= MAX_LISTED:
         return table.scan(wanted, where=" OR ".join(in_list(c, ids) for c in columns))
@@ -125,13 +119,47 @@ def in_list(column: str, values: Sequence[str]) -> str:
     return f"`{column}` IN ({literals})"
 
 
-def _probe(table: Table, predicate: str, *, fragments: list[int] | None) -> pa.Table:
+def _matches(table: Table, ids: Sequence[str], tail: Tail, columns: list[str]) -> pa.Table:
+    predicate = in_list("id", ids)
+    uncovered = table.uncovered_fragments
+    parts: list[pa.Table] = []
+    if len(uncovered) < len(table.fragments):
+        parts.extend(_probe_covered(table, predicate, columns))
+    wanted = frozenset(map(key_hash, ids))
+    suspects = [i for i in uncovered if tail.may_hold(i, wanted)]
+    if suspects:
+        parts.append(_probe(table, predicate, columns, fragments=suspects))
+    if not parts:
+        return _NO_ADDRESSES
+    return pa.concat_tables(parts)
+
+
+def _probe_covered(table: Table, predicate: str, columns: list[str]) -> Iterator[pa.Table]:
+    """Matches in covered fragments, asked of the version whose index is already loaded.
+
+    Fragments are immutable but for their deletions: a hit in one that was masked or dropped since is asked for again.
+    """
+    home = table.index_home
+    found = _probe(home, predicate, columns, fragments=None)
+    if home is table or not found.num_rows:
+        yield found
+        return
+    owners = [address >> 32 for address in found["_rowaddr"].to_pylist()]
+    now = table.fragments
+    same = {i for i in set(owners) if i in now and now[i].deletion_file == home.fragments[i].deletion_file}
+    yield found.filter(pa.array([owner in same for owner in owners]))
+    masked = [i for i in set(owners) - same if i in now]
+    if masked:
+        yield _probe(table, predicate, columns, fragments=masked)
+
+
+def _probe(table: Table, predicate: str, columns: list[str], *, fragments: list[int] | None) -> pa.Table:
     dataset = table.dataset
     chosen = None if fragments is None else [f for f in map(dataset.get_fragment, fragments) if f is not None]
     with translated(f"looking up ids in {table.path}"):
         # fast_search leaves out what the index does not cover: those fragments are probed by name.
         return dataset.scanner(
-            columns=["id"],
+            columns=columns,
             filter=predicate,
             with_row_address=True,
             fragments=chosen,

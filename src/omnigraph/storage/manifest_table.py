@@ -18,11 +18,14 @@ from lance.fragment import write_fragments
 
 from omnigraph.errors import CorruptGraph, GraphNotFound, MissingData, StorageError, VersionNotFound
 from omnigraph.storage.durability import Durability
+from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.faults import translated
 from omnigraph.storage.layout import MANIFEST, GraphRoot, version_file
 from omnigraph.storage.objects import ObjectInfo, ObjectStore
 
 _MAGIC = b"LANC"
+_BLOCK_BYTES = 4 << 20
+"""Manifest files are small: one request reads one whole, however many types a graph has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +84,7 @@ class ManifestStore:
         """The newest version. A newest version that was cut short was never acknowledged and is passed over, loudly."""
         try:
             with translated(f"opening {location}"):
-                dataset = lance.dataset(self._root.join(location), storage_options=self._options, session=self._session)
+                dataset = self._open(location, None)
         except StorageError as error:
             return self._latest_intact(location, error)
         return ManifestVersion(location, int(dataset.version), dataset)
@@ -94,9 +97,7 @@ class ManifestStore:
             )
         try:
             with translated(f"opening {location} version {version}"):
-                dataset = lance.dataset(
-                    self._root.join(location), version=version, storage_options=self._options, session=self._session
-                )
+                dataset = self._open(location, version)
         except MissingData as error:
             raise VersionNotFound(
                 f"{location} has no version {version}", hint="`omnigraph commit list` shows the versions"
@@ -114,7 +115,9 @@ class ManifestStore:
         """
         with translated(f"writing {base.location}"):
             fragments = write_fragments(rows, base.dataset, mode="overwrite", storage_options=self._options)
+        hit(Point.MANIFEST_WRITTEN)
         self._durability.sync_files([*flush_first, *(f"{base.location}/data/{f.files[0].path}" for f in fragments)])
+        hit(Point.BEFORE_SWAP)
         with translated(f"swapping {base.location}"):
             # max_retries=0 is what makes Overwrite strict: with retries a stale one would win.
             dataset = LanceDataset.commit(
@@ -124,9 +127,20 @@ class ManifestStore:
                 max_retries=0,
                 storage_options=self._options,
             )
+        hit(Point.SWAPPED)
         version = int(dataset.version)
         self._durability.sync_files((f"{base.location}/{version_file(version)}",))
+        hit(Point.BEFORE_ACK)
         return ManifestVersion(base.location, version, dataset)
+
+    def _open(self, location: str, version: int | None) -> LanceDataset:
+        return lance.dataset(
+            self._root.join(location),
+            version=version,
+            storage_options=self._options,
+            session=self._session,
+            block_size=_BLOCK_BYTES,
+        )
 
     def _latest_intact(self, location: str, error: StorageError) -> ManifestVersion:
         listed = self._objects.list(f"{location}/_versions")

@@ -19,6 +19,7 @@ from obstore.store import LocalStore, S3Store
 
 from omnigraph.errors import MissingData, StorageError, StoreUnavailable, Unsupported
 from omnigraph.storage.durability import Durability
+from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.faults import translated
 from omnigraph.storage.layout import GraphRoot
 
@@ -138,6 +139,7 @@ class ObjectStore:
                 return
             for name in names:
                 (Path(self.root.uri) / name).unlink(missing_ok=True)
+                hit(Point.OBJECT_REMOVED)
 
     def probe_put_if_absent(self, path: str) -> None:
         """Refuse a store that does not keep the one promise everything rests on."""

@@ -13,6 +13,7 @@ from lance.fragment import FragmentMetadata, write_fragments
 
 from omnigraph.errors import Unsupported
 from omnigraph.storage.effects import AppendRows, Effect, OverwriteRows, ReplaceRows, Reshape, WrittenFragment
+from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.faults import translated
 from omnigraph.storage.layout import detached_file
 from omnigraph.storage.lookup import Tail, locate, pack_hashes
@@ -41,6 +42,7 @@ def write_rows(store: TableStore, base: Table, rows: pa.Table | pa.RecordBatchRe
     with translated(f"writing rows of {base.path}"):
         # The handle, not its URI: one request instead of three on an object store.
         written = write_fragments(rows, base.dataset, storage_options=store.options)
+    hit(Point.ROWS_WRITTEN)
     return tuple(WrittenFragment(json.dumps(f.to_json()), f.files[0].path, f.physical_rows, hashes) for f in written)
 
 
@@ -52,7 +54,7 @@ def apply_effect(store: TableStore, base: Table, effect: Effect, tail: Tail) -> 
         case ReplaceRows(ids, fragments):
             return _replace(store, base, ids, fragments, tail)
         case OverwriteRows(fragments):
-            everything = list(base.fragment_rows)
+            everything = list(base.fragments)
             return _update(store, base, fragments, removed=everything, updated=[], deleted_ids=())
         case Reshape(note):
             raise Unsupported(f"{note} belongs to one version of {base.path} and cannot be applied to another")
@@ -60,29 +62,31 @@ def apply_effect(store: TableStore, base: Table, effect: Effect, tail: Tail) -> 
             assert_never(effect)
 
 
-def commit_detached(store: TableStore, base: Table, operation: LanceOperation.BaseOperation) -> Table:
-    """The one place where a table version is made. No HEAD moves."""
+def commit_detached(
+    store: TableStore, base: Table, operation: LanceOperation.BaseOperation, *, keeps_indexes: bool
+) -> Table:
+    """The one place where a table version is made. No HEAD moves. `keeps_indexes`: only rows came or went."""
     with translated(f"staging a version of {base.path}"):
         dataset = LanceDataset.commit(
             base.dataset, operation, read_version=base.version, detached=True, storage_options=store.options
         )
-    return store.remember(Table(base.path, dataset))
+    hit(Point.TABLE_STAGED)
+    return store.remember(Table(base.path, dataset, base.index_home if keeps_indexes else None))
 
 
 def durable_files(staged: Staged) -> list[str]:
     """Every file, relative to the graph root, that must be on disk before this version may be published."""
     table = staged.table
     files = [f"{table.path}/data/{name}" for name in staged.added_files]
-    masked = set(staged.masked_fragments)
-    for fragment in table.dataset.get_fragments() if masked else ():
-        metadata = fragment.metadata
-        if metadata.id in masked and metadata.deletion_file is not None:
-            files.append(f"{table.path}/{metadata.deletion_file.path(metadata.id)}")
+    for fragment_id in staged.masked_fragments:
+        deletions = table.fragments[fragment_id].deletion_file
+        if deletions is not None:
+            files.append(f"{table.path}/{deletions.path(fragment_id)}")
     return [*files, f"{table.path}/{detached_file(table.version)}"]
 
 
 def _append(store: TableStore, base: Table, fragments: Sequence[WrittenFragment]) -> Staged:
-    table = commit_detached(store, base, LanceOperation.Append(_as_written(fragments)))
+    table = commit_detached(store, base, LanceOperation.Append(_as_written(fragments)), keeps_indexes=True)
     return _staged(base, table, fragments)
 
 
@@ -119,7 +123,7 @@ def _update(
     operation = LanceOperation.Update(
         removed_fragment_ids=removed, updated_fragments=updated, new_fragments=_as_written(fragments)
     )
-    table = commit_detached(store, base, operation)
+    table = commit_detached(store, base, operation, keeps_indexes=True)
     staged = _staged(base, table, fragments)
     return Staged(
         table=table,
@@ -132,11 +136,11 @@ def _update(
 
 
 def _staged(base: Table, table: Table, fragments: Sequence[WrittenFragment]) -> Staged:
-    before = base.fragment_rows
+    before = base.fragments
     return Staged(
         table=table,
         added_files=tuple(f.file for f in fragments),
-        new_fragments=tuple(i for i in table.fragment_rows if i not in before),
+        new_fragments=tuple(i for i in table.fragments if i not in before),
     )
 
 

@@ -9,8 +9,10 @@ from collections.abc import Iterator, Sequence
 import lance
 import pyarrow as pa
 from lance import LanceDataset, LanceOperation
+from lance.fragment import FragmentMetadata
 
 from omnigraph.storage.durability import Durability
+from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.faults import translated
 from omnigraph.storage.layout import GraphRoot, version_file
 
@@ -24,11 +26,15 @@ _BTREE_FILES = ("page_data.lance", "page_lookup.lance")
 class Table:
     """One table at one version. Immutable: every effect gives another `Table`."""
 
-    def __init__(self, path: str, dataset: LanceDataset) -> None:
+    def __init__(self, path: str, dataset: LanceDataset, index_home: Table | None = None) -> None:
         self.path = path
         self.dataset = dataset
         self.version: int = int(dataset.version)
-        self._fragments: dict[int, int] | None = None
+        # Rows change more often than indexes do. The version at which the indexes were last read or built answers for
+        # all later ones, so that a new version does not have to load them again.
+        self.index_home: Table = index_home or self
+        self._fragments: dict[int, FragmentMetadata] | None = None
+        self._coverage: dict[str, frozenset[int]] | None = None
 
     @property
     def row_count(self) -> int:
@@ -41,11 +47,11 @@ class Table:
         return self.dataset.schema
 
     @property
-    def fragment_rows(self) -> dict[int, int]:
-        """Live fragments and their live row counts."""
+    def fragments(self) -> dict[int, FragmentMetadata]:
+        """Live fragments by id."""
         if self._fragments is None:
             metadata = (fragment.metadata for fragment in self.dataset.get_fragments())
-            self._fragments = {m.id: m.num_rows for m in metadata}
+            self._fragments = {m.id: m for m in metadata}
         return self._fragments
 
     @property
@@ -57,14 +63,18 @@ class Table:
     def uncovered_fragments(self) -> list[int]:
         """Live fragments that a keyed lookup must look at one by one."""
         covered = self.covered_fragments
-        return [i for i in self.fragment_rows if i not in covered]
+        return [i for i in self.fragments if i not in covered]
 
     def index_coverage(self) -> dict[str, frozenset[int]]:
         """Fragment ids claimed by each index."""
-        return {
-            index.name: frozenset(i for segment in index.segments for i in segment.fragment_ids)
-            for index in self.dataset.describe_indices()
-        }
+        home = self.index_home
+        if home._coverage is None:
+            with translated(f"reading the indexes of {self.path}"):
+                home._coverage = {
+                    index.name: frozenset(i for segment in index.segments for i in segment.fragment_ids)
+                    for index in home.dataset.describe_indices()
+                }
+        return home._coverage
 
     def scan(self, columns: Sequence[str] | None = None, *, where: str | None = None) -> pa.Table:
         """Rows as one Arrow table, filtered by an SQL predicate over physical columns."""
@@ -78,7 +88,7 @@ class Table:
 
     def data_files(self) -> list[str]:
         """Paths, relative to the table, of every data file this version needs."""
-        return [f"data/{file.path}" for fragment in self.dataset.get_fragments() for file in fragment.metadata.files]
+        return [f"data/{file.path}" for fragment in self.fragments.values() for file in fragment.files]
 
     def index_files(self) -> list[str]:
         """Paths, relative to the table, of every file of every BTREE segment this version needs."""
@@ -149,6 +159,7 @@ class TableStore:
         files = [f"{path}/{version_file(1)}", f"{path}/{version_file(BIRTH_VERSION)}"]
         self.durability.sync_files([*files, f"{path}/_refs/tags/{GUARD_TAG}.json"])
         self.durability.sync_ancestors(path)
+        hit(Point.TABLE_CREATED)
         return self.remember(Table(path, dataset))
 
     def head_version(self, path: str) -> int:

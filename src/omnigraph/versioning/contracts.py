@@ -6,6 +6,7 @@ from typing import Any
 
 from omnigraph.errors import CorruptGraph
 from omnigraph.schema.catalog import Catalog
+from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.layout import SCHEMAS
 from omnigraph.storage.objects import ObjectStore
 
@@ -18,6 +19,7 @@ def save_contract(objects: ObjectStore, catalog: Catalog, source: str) -> str:
     """Store a schema (its text and its compiled form) and return its hash."""
     schema_hash = catalog.contract_hash
     objects.put_new_json(_path(schema_hash), {"source": source, "catalog": catalog.to_json()})
+    hit(Point.CONTRACT_WRITTEN)
     return schema_hash
 
 

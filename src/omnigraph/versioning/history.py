@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from omnigraph.errors import CorruptGraph
+from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.layout import HISTORY
 from omnigraph.storage.objects import ObjectStore
 from omnigraph.versioning.commits import GraphCommit
@@ -69,6 +70,7 @@ def _write(objects: ObjectStore, commits: list[GraphCommit], *, level: int) -> H
     # Named by content: a publisher that lost its slot writes the same file again and finds it there.
     location = f"{HISTORY}/{level}-{hashlib.sha256(body).hexdigest()[:32]}.json.z"
     objects.put_new(location, body)
+    hit(Point.HISTORY_WRITTEN)
     ids = [c.graph_commit_id for c in commits]
     return HistoryExtent(location, level, len(commits), min(ids), max(ids))
 

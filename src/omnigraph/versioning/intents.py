@@ -2,9 +2,9 @@
 
 `{ulid}.json` intent (A), `{ulid}.staged` the complete plan (B), `{ulid}.lease-N` renewals and take-overs,
 `{ulid}.aborted` withdrawal. The ulid is the commit id. An intent never blocks a writer, and a live one is never
-touched: its lease has to expire by the store's own clock first. Then whoever puts the next lease owns it. So there is one owner
-at a time, and one who was slow finds out, before it publishes or reports a failure, that the matter is in other hands.
-Intents are not flushed: one that a power loss takes away belongs to a write that never was.
+touched: its lease has to expire by the store's own clock first. Then whoever puts the next lease owns it. So there is
+one owner at a time, and one who was slow finds out, before it publishes or reports a failure, that the matter is in
+other hands. Intents are not flushed: one that a power loss takes away belongs to a write that never was.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from omnigraph.errors import PlanExpired, StorageError
+from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.layout import RECOVERY
 from omnigraph.storage.objects import ObjectInfo
 from omnigraph.versioning.plan import PLAN_FORMAT, PublishPlan, plan_to_json
@@ -79,12 +80,16 @@ class Intents:
                 for e in entries
             ],
         }
+        hit(Point.INTENT_BEFORE_BEGIN)
         self._store.objects.put_new_json(_path(commit_id, "json"), header, flush=False)
         self._held[commit_id] = _Lease(0, time.monotonic())
+        hit(Point.INTENT_BEGUN)
 
     def complete(self, plan: PublishPlan) -> None:
         """Phase B: everything is staged and flushed; from here anyone may publish it once the lease has expired."""
+        hit(Point.INTENT_BEFORE_COMPLETE)
         self._store.objects.put_new_json(_path(plan.commit_id, "staged"), plan_to_json(plan), flush=False)
+        hit(Point.INTENT_COMPLETED)
 
     def hold(self, commit_id: str) -> None:
         """Be sure to own the intent for a while yet: asked before each swap and before a failure is reported.
@@ -141,6 +146,7 @@ class Intents:
     def mark_aborted(self, commit_id: str) -> None:
         """Put the withdrawal; it outlives the other objects until a sweep finds it old."""
         self._store.objects.put_new(_path(commit_id, "aborted"), b"")
+        hit(Point.INTENT_ABORTED)
 
     def remove_all(self, files: IntentFiles) -> None:
         """Remove every object of a resolved intent except its withdrawal."""
@@ -153,6 +159,7 @@ class Intents:
 
     def list(self) -> list[IntentFiles]:
         """All intents, oldest first. A failing listing is loud."""
+        hit(Point.INTENT_BEFORE_LIST)
         return group_listing(self._store.objects.list(RECOVERY))
 
     def read(self, commit_id: str, part: str) -> bytes | None:
@@ -160,8 +167,10 @@ class Intents:
         return self._store.objects.get(_path(commit_id, part))
 
     def _remove(self, commit_id: str, parts: Iterable[str]) -> None:
+        hit(Point.INTENT_BEFORE_REMOVE)
         self._store.objects.delete([_path(commit_id, part) for part in parts])
         self._held.pop(commit_id, None)
+        hit(Point.INTENT_REMOVED)
 
 
 def group_listing(listed: list[ObjectInfo]) -> list[IntentFiles]:

@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from omnigraph.errors import CorruptGraph, FormatUnsupported, MissingData, OmnigraphError, OutcomeUnknown
+from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.layout import AUDIT
 from omnigraph.versioning import history
 from omnigraph.versioning.commits import RECOVERY_ACTOR, GraphCommit
@@ -133,6 +134,7 @@ class Recovery:
     def _resolve(self, files: IntentFiles) -> RecoveryRecord | None:
         if not self._intents.take_over(files):
             return None
+        hit(Point.RECOVERY_TAKEN)
         try:
             header = self._header(files)
             if header is None:  # its owner, or another recovery, was faster
@@ -157,6 +159,7 @@ class Recovery:
             raise
         except OmnigraphError as error:
             return self._roll_back(files, header, error.message)
+        hit(Point.RECOVERY_PUBLISHED)
         return self._close(files, header, ROLLED_FORWARD, commit, "its requirements still held")
 
     def _roll_back(self, files: IntentFiles, header: dict[str, Any], reason: str) -> RecoveryRecord:
@@ -185,7 +188,9 @@ class Recovery:
             ),
         )
         # Put-if-absent by operation: two recoveries write one row. The intent goes last, so a failure here is retried.
+        hit(Point.RECOVERY_BEFORE_AUDIT)
         self._store.objects.put_new_json(f"{AUDIT}/{files.commit_id}.json", asdict(record))
+        hit(Point.RECOVERY_AUDITED)
         self._intents.remove_all(files)
         return record
 

@@ -13,6 +13,7 @@ import time
 from dataclasses import asdict, dataclass, replace
 
 from omnigraph.errors import BranchInUse, BranchNotFound, InvalidArgument, NameTaken
+from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.layout import REFS, TAGS, manifest_path, name_of, ref_path, version_file
 from omnigraph.versioning.manifest import ManifestState, RowWriter
 from omnigraph.versioning.publish import Publisher
@@ -87,13 +88,16 @@ class Refs:
         self._require_free(name)
         native = f"{name}.{mint()}"
         state = replace(require_readable(source), branch=name, native_branch=native, version=1)
-        self._store.manifests.create(manifest_path(native), RowWriter().rows(state))
+        born = self._store.manifests.create(manifest_path(native), RowWriter().rows(state))
+        hit(Point.BRANCH_MANIFEST)
         branch = Branch(name, native, source.branch, source.native_branch, source.head, now_us())
         if not self._store.objects.put_new_json(ref_path(name), asdict(branch)):
             self._store.objects.delete_prefix(manifest_path(native))
             raise NameTaken(
                 f"branch {name!r} was created by someone else just now", hint="use it, or choose another name"
             )
+        hit(Point.BRANCH_CLAIMED)
+        self._tips.of(name, native).advance(state, born, time.monotonic())
         return branch
 
     def delete(self, name: str) -> None:
@@ -106,13 +110,16 @@ class Refs:
         begun = time.monotonic()
         tip = self._tips.of(name, branch.native_branch)
         already_closed = tip.state().closed
+        hit(Point.BRANCH_BEFORE_CLOSE)
         self._publisher.close_branch(tip)
+        hit(Point.BRANCH_CLOSED)
         # Removing a claim cannot be conditional. So only the closer removes it, at once; after that only a claim that
         # has been dead for a minute is removed by others, and nobody can remove the claim of a successor.
         if already_closed and not self._is_long_closed(tip):
             raise BranchNotFound(f"branch {name!r} is being deleted by someone else")
         if time.monotonic() - begun <= _OWN_REMOVAL_SECONDS:
             self._store.objects.delete([ref_path(name)])
+        hit(Point.BRANCH_UNCLAIMED)
         self._tips.forget(branch.native_branch)
 
     def _claim(self, name: str) -> Branch | None:

@@ -53,6 +53,10 @@ class Repository:
         """The newest state of a branch."""
         return require_readable(self.refs.tip(branch).state())
 
+    def recent_head(self, branch: str = MAIN) -> ManifestState:
+        """A state of a branch that may be some seconds old; costs nothing where asking has a price."""
+        return require_readable(self.refs.tip(branch).recent())
+
     def at_version(self, version: int, branch: str = MAIN) -> ManifestState:
         """A branch as it was at one of its manifest versions."""
         claim = self.refs.get(branch)

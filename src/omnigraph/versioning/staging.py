@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from omnigraph.storage.effects import AppendRows, Effect, OverwriteRows, ReplaceRows, Reshape, WrittenFragment
+from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.indexes import high_water
 from omnigraph.storage.layout import CHANGES, fnv1a64
 from omnigraph.storage.staged import Staged, apply_effect, durable_files
@@ -82,4 +83,5 @@ def _summary(store: GraphStore, entry: TableEntry, staged: Staged, commit_id: st
     # The staged version is in the name: a restaged change is another list.
     path = f"{CHANGES}/{commit_id}/{fnv1a64(entry.table_key)}-{staged.table.version}.json"
     store.objects.put_new_json(path, full)
+    hit(Point.CHANGES_WRITTEN)
     return {"base": full["base"], "file": path}

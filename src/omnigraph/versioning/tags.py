@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 from omnigraph.errors import NameTaken, TagNotFound
+from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.layout import TAGS, name_of, tag_path
 from omnigraph.versioning.manifest import ManifestState
 from omnigraph.versioning.refs import check_name
@@ -36,6 +37,7 @@ class Tags:
         tag = Tag(name, state.head, state.branch, state.native_branch, state.version, now_us())
         if not self._store.objects.put_new_json(tag_path(name), asdict(tag)):
             raise NameTaken(f"tag {name!r} exists", hint="delete it first, or choose another name")
+        hit(Point.TAG_WRITTEN)
         return tag
 
     def find(self, name: str) -> Tag | None:

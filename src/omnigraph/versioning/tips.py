@@ -82,6 +82,10 @@ class BranchTip:
         """The newest state, at the cost of one probe when it is already known."""
         return self._fresh(max_age=0.0)[0]
 
+    def recent(self) -> ManifestState:
+        """A state that was the newest seconds ago: fit for writes that are checked again when they publish."""
+        return self.swap_base()[0]
+
     def swap_base(self) -> tuple[ManifestState, ManifestVersion, float]:
         """A state fit to be swapped, with the time at which it was known to be the newest."""
         with self._lock:

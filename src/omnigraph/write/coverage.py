@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from omnigraph.errors import ConflictError
+from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.indexes import fold_tail
 from omnigraph.storage.layout import detached_file
 from omnigraph.storage.tables import Table
@@ -41,7 +42,7 @@ def is_fold_due(table: Table, entry: TableEntry) -> bool:
     excess = len(uncovered) - FOLD_FRAGMENTS
     if excess > 0 and (excess - 1) % FOLD_STEP == 0:
         return True
-    return entry.tail.size > FOLD_HASHES or sum(table.fragment_rows[i] for i in uncovered) > FOLD_ROWS
+    return entry.tail.size > FOLD_HASHES or sum(table.fragments[i].num_rows for i in uncovered) > FOLD_ROWS
 
 
 def fold_if_needed(repository: Repository, branch: str, native_branch: str | None, keys: Iterable[str]) -> None:
@@ -67,6 +68,7 @@ def fold(repository: Repository, state: ManifestState, entry: TableEntry) -> Non
         return
     change = stage_reshape(entry, table, mark, _files(base, table), "fold")
     repository.publisher.publish(_plan(state, entry, replace(change, changes={"base": str(base.version)})))
+    hit(Point.FOLD_PUBLISHED)
 
 
 def _plan(state: ManifestState, entry: TableEntry, change: TableChange) -> PublishPlan:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from omnigraph.errors import CorruptGraph, NameTaken, OmnigraphError, StorageError
 from omnigraph.schema.catalog import Catalog, compile_schema
+from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.layout import MANIFEST, RECOVERY, GraphRoot, table_path
 from omnigraph.versioning.commits import GraphCommit
 from omnigraph.versioning.contracts import save_contract
@@ -39,6 +40,7 @@ def create_graph(
         if store.manifests.has_version(MANIFEST, 1):
             raise _taken(root) from error
         raise
+    hit(Point.INIT_MANIFEST)
     if created.version != 1:
         raise OmnigraphError(f"{root.uri}: the first manifest version is {created.version}")
     return store

@@ -49,12 +49,12 @@ class LoadResult:
 
 def load_rows(
     repository: Repository, data: Any, *, mode: str, branch: str, actor: str | None = None, message: str | None = None,
-    expect_head: str | None = None,
+    expect_head: str | None = None, fresh: bool = True,
 ) -> LoadResult:  # fmt: skip
-    """Validate, stage and publish rows as one commit."""
+    """Validate, stage and publish rows as one commit. Not `fresh`: start from a state that may be some seconds old."""
     if mode not in MODES:
         raise InvalidArgument(f"mode {mode!r} is unknown", hint=f"use one of {', '.join(MODES)}")
-    txn = WriteTxn(repository, branch, kind="load", actor=actor, message=message, expect_head=expect_head)
+    txn = WriteTxn(repository, branch, kind="load", actor=actor, message=message, expect_head=expect_head, fresh=fresh)
     batches = {k: without_duplicates(b, mode) for k, b in _batches(data, txn.catalog).items()}
     counts = {key: batch.table.num_rows for key, batch in batches.items()}
     if mode != OVERWRITE:

@@ -29,13 +29,13 @@ class WriteTxn:
 
     def __init__(
         self, repository: Repository, branch: str, *, kind: str, actor: str | None = None, message: str | None = None,
-        expect_head: str | None = None,
+        expect_head: str | None = None, fresh: bool = True,
     ) -> None:  # fmt: skip
         repository.store.require_writable()
         repository.recovery.sweep_if_due()
         self.repository = repository
         self.store = repository.store
-        self.base: ManifestState = repository.head(branch)
+        self.base: ManifestState = repository.head(branch) if fresh else repository.recent_head(branch)
         self.commit_id = mint()
         self._kind = kind
         self._actor = actor

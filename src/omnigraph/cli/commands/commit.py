@@ -1,0 +1,62 @@
+"""`commit list` and `commit show`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from omnigraph.cli import options
+from omnigraph.cli.output import clean, commit_json, print_json, print_line, print_table, time_text
+
+app = typer.Typer(help="What was published, when and by whom.", no_args_is_help=True)
+
+
+@app.command("list")
+def list_(
+    uri: options.Uri = None,
+    *,
+    branch: options.Branch = None,
+    limit: options.Limit = None,
+    wanted: Annotated[
+        str | None, typer.Option("--filter", metavar="actor=NAME", help="Only the commits of one actor.")
+    ] = None,
+    store: options.Store = None,
+    json: options.Json = False,
+) -> None:
+    """List the commits of a branch, newest first."""
+    actor = None if wanted is None else _actor(wanted)
+    commits = options.open_to_read(uri, store).commits.list(branch or "main", actor=actor, limit=limit)
+    if json:
+        print_json({"commits": [commit_json(commit) for commit in commits]})
+        return
+    rows = [
+        (c.graph_commit_id, c.manifest_branch, c.manifest_version, c.kind, c.actor_id, time_text(c.created_at),
+         c.message)
+        for c in commits
+    ]  # fmt: skip
+    print_table(["commit", "branch", "version", "kind", "actor", "time (UTC)", "message"], rows)
+
+
+@app.command("show")
+def show(
+    commit_id: Annotated[str, typer.Argument(metavar="ID", help="The commit.", show_default=False)],
+    *,
+    store: options.Store = None,
+    json: options.Json = False,
+) -> None:
+    """Show one commit, on whatever branch it is."""
+    shown = commit_json(options.open_to_read(None, store).commits.get(commit_id))
+    if json:
+        print_json(shown)
+        return
+    shown["created_at"] = f"{time_text(shown['created_at'])} UTC"
+    for name, value in shown.items():
+        print_line(f"{name.replace('_', ' '):<24}{'-' if value is None else clean(str(value))}")
+
+
+def _actor(wanted: str) -> str:
+    name, equals, value = wanted.partition("=")
+    if name != "actor" or not equals or not value:
+        options.usage(f"--filter {wanted!r} is not understood; write actor=NAME")
+    return value

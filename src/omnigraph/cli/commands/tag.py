@@ -1,0 +1,55 @@
+"""`tag create`, `tag list` and `tag delete`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from omnigraph.cli import options
+from omnigraph.cli.output import print_json, print_line, print_table, tag_json, time_text
+
+app = typer.Typer(help="Names for states of the graph that should last.", no_args_is_help=True)
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The tag.", show_default=False)]
+
+
+@app.command("create")
+def create(
+    name: Name,
+    *,
+    at: options.At = None,
+    store: options.Store = None,
+    quiet: options.Quiet = False,
+    json: options.Json = False,
+) -> None:
+    """Name the head of main, or a target. Cleanup keeps what a tag names."""
+    graph = options.open_to_write("tag create", None, store, quiet=quiet)
+    tag = graph.tags.create(name, None if at is None else options.target_of(graph, at))
+    if json:
+        print_json({"uri": graph.uri} | tag_json(tag))
+    else:
+        print_line(f"created tag {tag.name} at {tag.graph_commit_id} ({tag.branch} version {tag.manifest_version})")
+
+
+@app.command("list")
+def list_(uri: options.Uri = None, *, store: options.Store = None, json: options.Json = False) -> None:
+    """List the tags and what they name."""
+    tags = options.open_to_read(uri, store).tags.list()
+    if json:
+        print_json({"tags": [tag_json(tag) for tag in tags]})
+        return
+    rows = [(t.name, t.graph_commit_id, t.branch, t.manifest_version, time_text(t.created_at)) for t in tags]
+    print_table(["tag", "commit", "branch", "version", "created (UTC)"], rows)
+
+
+@app.command("delete")
+def delete(
+    name: Name, *, store: options.Store = None, quiet: options.Quiet = False, json: options.Json = False
+) -> None:
+    """Forget a tag. What it named stays readable until cleanup."""
+    graph = options.open_to_write("tag delete", None, store, quiet=quiet)
+    graph.tags.delete(name)
+    if json:
+        print_json({"uri": graph.uri, "name": name, "deleted": True})
+    else:
+        print_line(f"deleted tag {name}")

@@ -1,0 +1,81 @@
+"""How a failure looks, and which exit code it has. No traceback reaches a user who did not ask for one.
+
+====  ===========================================================================
+0     done
+1     any failure: bad data, a conflict, a store that does not answer, a lint error
+2     the command line itself is wrong
+4     a precondition was lost: the branch head is not the commit of `--if-commit`
+130   interrupted
+====  ===========================================================================
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from typing import Any, Protocol, cast
+
+import typer
+
+from omnigraph.cli.output import note, print_json
+from omnigraph.errors import OmnigraphError, PreconditionFailed
+
+TRACEBACK_VARIABLE = "OMNIGRAPH_TRACEBACK"
+FAILED, MISUSED, INTERRUPTED = 1, 2, 130
+EXIT_CODES: tuple[tuple[type[OmnigraphError], int], ...] = ((PreconditionFailed, 4), (OmnigraphError, FAILED))
+
+# Typer 0.15 raises the errors of click, later ones their own copies: the ancestors of a name that both export are
+# right either way.
+MISUSES = cast("tuple[type[Exception], ...]", typer.BadParameter.__mro__[:3])
+
+
+class _Misuse(Protocol):
+    exit_code: int
+    ctx: Any
+
+    def format_message(self) -> str: ...
+
+
+def report(error: OmnigraphError, *, json: bool) -> int:
+    """Show an error of the library; returns the exit code."""
+    if json:
+        print_json(error.as_dict())
+    else:
+        note(f"error: {error}")
+    _trace(error)
+    return next(code for kind, code in EXIT_CODES if isinstance(error, kind))
+
+
+def report_misuse(error: Exception, *, json: bool) -> int:
+    """Show what is wrong with the command line."""
+    misuse = cast("_Misuse", error)
+    message = misuse.format_message()
+    if not message:  # asked for nothing: the help has been printed
+        return misuse.exit_code
+    context = getattr(misuse, "ctx", None)
+    if json:
+        print_json({"error": message, "code": "usage", "retryable": False})
+    else:
+        note(f"error: {message}")
+        if context is not None:
+            note(f"  hint: `{context.command_path} --help` shows what it takes")
+    return misuse.exit_code
+
+
+def report_unexpected(error: Exception, *, json: bool) -> int:
+    """Show an error that nobody foresaw, in one line."""
+    lines = str(error).strip().splitlines()
+    message = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    if json:
+        print_json({"error": message, "code": "internal", "retryable": False})
+    else:
+        note(f"error: {message}")
+        note(f"  hint: set {TRACEBACK_VARIABLE}=1 for details")
+    _trace(error)
+    return FAILED
+
+
+def _trace(error: Exception) -> None:
+    if os.environ.get(TRACEBACK_VARIABLE):
+        traceback.print_exception(error, file=sys.stderr)

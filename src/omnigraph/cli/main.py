@@ -1,0 +1,104 @@
+"""The `omnigraph` program: the tree of commands, and `run`, which turns whatever happens into an exit code.
+
+Nothing here or in `commands/` imports the engine before a command runs, so help is as fast as Python itself.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import Annotated, TextIO
+
+import typer
+
+from omnigraph.cli.commands import branch, commit, data, log, recovery, schema, tag, version
+from omnigraph.cli.failures import FAILED, INTERRUPTED, MISUSES, report, report_misuse, report_unexpected
+from omnigraph.cli.output import note
+from omnigraph.errors import OmnigraphError
+
+app = typer.Typer(
+    name="omnigraph",
+    help="A versioned property-graph lakehouse: typed nodes and edges with branches, commits and time travel.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("init")(data.init)
+app.command("load")(data.load)
+app.command("snapshot")(data.snapshot)
+app.add_typer(branch.app, name="branch")
+app.add_typer(tag.app, name="tag")
+app.add_typer(commit.app, name="commit")
+app.command("log")(log.log)
+app.add_typer(schema.app, name="schema")
+app.add_typer(recovery.app, name="recovery")
+app.command("version")(version.version)
+
+
+@app.callback(invoke_without_command=True)
+def root(
+    context: typer.Context,
+    show_version: Annotated[bool, typer.Option("-v", "--version", help="The same as `omnigraph version`.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="With --version: print JSON.")] = False,
+) -> None:
+    """A versioned property-graph lakehouse: typed nodes and edges with branches, commits and time travel."""
+    if context.invoked_subcommand is not None:
+        if json:
+            raise typer.BadParameter("--json belongs after the command")
+        return
+    if show_version:
+        version.version(json=json)
+        return
+    typer.echo(context.get_help())
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line and return its exit code. The console script of the package."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    json = "--json" in given
+    _tolerate_any_text(sys.stdout)
+    _tolerate_any_text(sys.stderr)
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning
+        for kind in (RuntimeWarning, UserWarning):
+            warnings.simplefilter("default", kind)
+        try:
+            return _invoke(given)
+        except OmnigraphError as error:
+            return report(error, json=json)
+        except MISUSES as error:
+            return report_misuse(error, json=json)
+        except (KeyboardInterrupt, typer.Abort):
+            return INTERRUPTED
+        except BrokenPipeError:
+            # The reader of our output has gone (`| head`): there is nobody left to tell.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return FAILED
+        except Exception as error:  # noqa: BLE001  the last line of defence: a user gets a sentence, not a stack
+            return report_unexpected(error, json=json)
+
+
+def _invoke(arguments: list[str]) -> int:
+    code = app(args=arguments, prog_name="omnigraph", standalone_mode=False)
+    sys.stdout.flush()
+    return code if isinstance(code, int) else 0
+
+
+def _tolerate_any_text(stream: TextIO) -> None:
+    """Names and messages are users' text: what a terminal cannot show is escaped instead of being fatal."""
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(errors="backslashreplace")
+
+
+def _show_warning(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, file: TextIO | None = None,
+    line: str | None = None,
+) -> None:  # fmt: skip
+    note(f"warning: {' '.join(str(message).split())}")
+
+
+if __name__ == "__main__":
+    sys.exit(run())

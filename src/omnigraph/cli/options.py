@@ -1,0 +1,144 @@
+"""The options that commands share, and what they mean: which graph, which state of it, and consent."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+from omnigraph.cli.output import note
+from omnigraph.errors import InvalidArgument, NotFound
+
+if TYPE_CHECKING:
+    from omnigraph.graph import Graph
+    from omnigraph.versioning.snapshot import Snapshot
+
+STORE_VARIABLE = "OMNIGRAPH_STORE"
+_MAX_VERSION = 2**63 - 1
+
+Uri = Annotated[str | None, typer.Argument(metavar="[URI]", help="The graph; the same as --store.", show_default=False)]
+Store = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        metavar="URI",
+        help=f"The graph: a path, file:// or s3:// URI. [env: {STORE_VARIABLE}]",
+        show_default=False,
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Actor = Annotated[
+    str | None, typer.Option("--as", metavar="ACTOR", help="Who the commit is recorded for.", show_default=False)
+]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Do not announce the target on stderr, show no progress.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Consent to a destructive change of a graph that is not local.")]
+At = Annotated[
+    str | None,
+    typer.Option(
+        "--at",
+        metavar="TARGET",
+        help="A branch, tag, commit id, manifest version of main, or BRANCH@VERSION.",
+        show_default=False,
+    ),
+]
+Branch = Annotated[str | None, typer.Option("--branch", metavar="BRANCH", help="A branch.", show_default=False)]
+Limit = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="At most N commits.")]
+
+
+def usage(message: str) -> NoReturn:
+    """Refuse a combination of options; the exit code is that of a wrong command line."""
+    raise typer.BadParameter(message)
+
+
+def location(uri: str | None, store: str | None = None) -> str:
+    """The graph that a command names, or the one of the environment."""
+    if uri is not None and store is not None:
+        usage("the graph is named twice: give a URI or --store, not both")
+    named = uri if uri is not None else store
+    if named is None:
+        named = os.environ.get(STORE_VARIABLE) or None
+    if named is None:
+        usage(f"which graph? Pass --store URI, or set {STORE_VARIABLE}")
+    return named
+
+
+def open_to_read(uri: str | None, store: str | None = None) -> Graph:
+    """The graph, read-only: nothing in the store changes, recovery included."""
+    from omnigraph.graph import Graph
+
+    return Graph.open(location(uri, store), mode="ro")
+
+
+def open_to_write(command: str, uri: str | None, store: str | None = None, *, quiet: bool) -> Graph:
+    """The graph for a change, after saying on stderr which one it is."""
+    from omnigraph.graph import Graph
+
+    where = location(uri, store)
+    announce(command, where, quiet=quiet)
+    return Graph.open(where)
+
+
+def announce(command: str, uri: str, *, quiet: bool) -> None:
+    """One line on stderr that says what is about to be changed."""
+    from omnigraph.storage.layout import GraphRoot
+
+    root = GraphRoot.parse(uri)
+    if not quiet:
+        note(f"omnigraph {command} -> {root.uri} ({'local' if root.is_local else 'remote'})")
+
+
+def require_consent(uri: str, what: str, *, yes: bool, json: bool) -> None:
+    """Ask before something that cannot be undone happens to a graph that others may share."""
+    from omnigraph.storage.layout import GraphRoot
+
+    root = GraphRoot.parse(uri)
+    if root.is_local or yes:
+        return
+    if json or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise InvalidArgument(f"{what} on {root.uri} needs your consent", hint="pass --yes")
+    sys.stderr.write(f"{what} on {root.uri}: type yes to go on: ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip() != "yes":
+        raise InvalidArgument(f"{what} was not confirmed; nothing was changed")
+
+
+def snapshot_at(graph: Graph, target: str | None) -> Snapshot:
+    """What a TARGET names. A number is a version of main, unless a branch or tag has that name."""
+    if target is None:
+        return graph.snapshot()
+    branch, at, version = target.rpartition("@")
+    if at and version.isdecimal():
+        graph.branches.get(branch)
+        return graph.snapshot_at_version(_version(version), branch)
+    try:
+        return graph.snapshot(target)
+    except NotFound:
+        if not target.isdecimal():
+            raise
+    return graph.snapshot_at_version(_version(target))
+
+
+def target_of(graph: Graph, target: str) -> str:
+    """A TARGET in the words of the facade: a name or a commit id."""
+    try:
+        graph.snapshot(target)
+    except NotFound:
+        return snapshot_at(graph, target).commit_id
+    return target
+
+
+def snapshot_of(graph: Graph, branch: str | None, target: str | None) -> Snapshot:
+    """What `--branch` or `--at` name; main's head when neither is given."""
+    if branch is not None and target is not None:
+        usage("--branch and --at exclude each other")
+    if branch is not None:
+        graph.branches.get(branch)  # a tag or a commit of that name is not a branch
+        return graph.snapshot(branch)
+    return snapshot_at(graph, target)
+
+
+def _version(digits: str) -> int:
+    # No branch gets this far, and longer numbers mean nothing to the store.
+    return min(int(digits[:20]), _MAX_VERSION)

@@ -1,0 +1,124 @@
+"""What goes to stdout and stderr. Results go to stdout and nothing else does, so that it can always be parsed.
+
+Colours and fitting to the width appear on a terminal only; in a pipe or a file every line is whole and plain.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from typing import IO, TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+    from omnigraph.versioning.commits import GraphCommit
+    from omnigraph.versioning.tags import Tag
+
+_UNBOUNDED = 1_000_000
+
+
+def console(stream: IO[str] | None = None) -> Console:
+    """A console for stdout that neither wraps nor interprets what it prints."""
+    from rich.console import Console
+
+    out = stream or sys.stdout
+    width = None if out.isatty() else _UNBOUNDED
+    return Console(file=out, width=width, highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+
+def clean(text: str | None) -> str:
+    """User text on one line, without the control characters that could drive a terminal."""
+    if text is None:
+        return ""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def print_line(text: str) -> None:
+    """One line of a result."""
+    sys.stdout.write(f"{text}\n")
+
+
+def print_styled(lines: Iterable[Text]) -> None:
+    """Lines with colours, where there is a terminal to show them."""
+    out = console()
+    for line in lines:
+        out.print(line)
+
+
+def print_json(value: Any) -> None:
+    """A result as JSON, in the characters that stdout can carry."""
+    is_utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=not is_utf8, default=str) + "\n")
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """A table with a heading; `(none)` when there is nothing to show."""
+    from rich.table import Table
+    from rich.text import Text
+
+    found = [[Text(clean("-" if cell is None else str(cell))) for cell in row] for row in rows]
+    if not found:
+        print_line("(none)")
+        return
+    # In a file the ends of the lines are part of the text, so the last column is not padded there.
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in columns:
+        table.add_column(name, overflow="fold")
+    for row in found:
+        table.add_row(*row)
+    out = console()
+    if out.is_terminal:
+        out.print(table)
+        return
+    with out.capture() as captured:
+        out.print(table)
+    sys.stdout.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
+
+
+def note(text: str) -> None:
+    """A line for the person who watches; never part of the result."""
+    sys.stderr.write(f"{text}\n")
+
+
+def time_text(microseconds: int) -> str:
+    """A moment as people read it, in UTC."""
+    moment = dt.datetime.fromtimestamp(microseconds / 1_000_000, dt.UTC)
+    return moment.strftime("%Y-%m-%d %H:%M:%S")
+
+
+def commit_json(commit: GraphCommit) -> dict[str, Any]:
+    """A commit as every command shows it. `created_at` is in microseconds since the epoch."""
+    return {
+        "graph_commit_id": commit.graph_commit_id,
+        "graph_branch": commit.manifest_branch,
+        "graph_manifest_version": commit.manifest_version,
+        "parent_commit_id": commit.parent_commit_id,
+        "merged_parent_commit_id": commit.merged_parent_commit_id,
+        "actor_id": commit.actor_id,
+        "created_at": commit.created_at,
+        "kind": commit.kind,
+        "op_class": commit.op_class,
+        "message": commit.message,
+    }
+
+
+def tag_json(tag: Tag) -> dict[str, Any]:
+    """A tag as every command shows it."""
+    return {
+        "name": tag.name,
+        "graph_commit_id": tag.graph_commit_id,
+        "graph_branch": tag.branch,
+        "graph_manifest_version": tag.manifest_version,
+        "created_at": tag.created_at,
+    }
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 node type`, `2 node types`, `0 entities`."""
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number} {noun[:-1]}ies" if noun.endswith("y") else f"{number} {noun}s"

@@ -1,0 +1,281 @@
+"""Real processes that write to a graph. Each reads one JSON job per line and answers with one JSON line.
+
+Run as `python -m tests.support.workers`; `Worker` is the parent's end. A job may name a `failpoint` to arm, or a place
+to `hold`: there the process says so and waits for a line, which makes races exact without any clock. A process that
+acknowledges writes appends them to a file, one flushed line each, before it goes on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from omnigraph import Graph
+from omnigraph.errors import ConflictError, MissingEndpoint, OmnigraphError, OutcomeUnknown
+from omnigraph.storage import failpoints
+from omnigraph.versioning.store import Settings, mint
+from tests.support import writers
+from tests.support.graphs import knows, people, twins
+
+ROOT = Path(__file__).parents[2]
+KILLED = -signal.SIGKILL
+
+_graphs: dict[str, Graph] = {}
+
+
+class Worker:
+    """One worker process, as its parent sees it."""
+
+    def __init__(self, **environment: str) -> None:
+        env = {**os.environ, "OMNIGRAPH_FSYNC": "off", **environment}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.support.workers"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=env,
+        )  # fmt: skip
+
+    def send(self, do: str, uri: str | os.PathLike[str], **job: Any) -> None:
+        """Give it a job; `receive` tells how it went."""
+        self.say(json.dumps({"do": do, "uri": os.fspath(uri), **job}))
+
+    def say(self, line: str = "go") -> None:
+        """One line; releases a held worker."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def receive(self) -> dict[str, Any]:
+        """Its next answer: `ok`, `error`, `held`, or `dead` with the return code."""
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if line:
+            return dict(json.loads(line))
+        code = self.process.wait()
+        assert self.process.stderr is not None
+        return {"dead": code, "stderr": self.process.stderr.read()}
+
+    def call(self, do: str, uri: str | os.PathLike[str], **job: Any) -> dict[str, Any]:
+        """A job and its answer."""
+        self.send(do, uri, **job)
+        return self.receive()
+
+    def kill(self) -> int:
+        """SIGKILL, now."""
+        self.process.kill()
+        return self.close()
+
+    def close(self) -> int:
+        """Let it end and free its pipes."""
+        try:
+            self.process.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.communicate()
+        return self.process.returncode
+
+
+@contextmanager
+def workers(count: int, **environment: str) -> Iterator[list[Worker]]:
+    """Some workers, started together."""
+    started = [Worker(**environment) for _ in range(count)]
+    try:
+        yield started
+    finally:
+        for worker in started:
+            if worker.process.poll() is None:
+                worker.kill()
+            else:
+                worker.close()
+
+
+def read_acks(path: Path) -> list[dict[str, Any]]:
+    """Acknowledged writes; a last line that a kill cut short was not acknowledged."""
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text().split("\n")[:-1]]
+
+
+# --- inside the process -------------------------------------------------------------------------------------------
+
+
+def do_run(uri: str, kind: str) -> None:
+    """One writer of the crash matrix."""
+    writers.WRITERS[kind].run(uri)
+
+
+def do_open(uri: str, **settings: float) -> int:
+    """Open for writing, which also recovers."""
+    _graphs[uri] = Graph.open(uri, settings=Settings(**settings) if settings else None)
+    return _graphs[uri].snapshot().version
+
+
+def do_recover(uri: str, **settings: float) -> list[str]:
+    """Open and recover with the given settings; what was done, by operation."""
+    graph = Graph.open(uri, settings=Settings(**settings) if settings else None)
+    graph.recovery.run()
+    return [row["recovery_kind"] for row in graph.recovery.audit().to_pylist()]
+
+
+def do_init(uri: str, schema: str, actor: str) -> str:
+    """Create a graph."""
+    return Graph.init(uri, schema, actor=actor).commits.head().graph_commit_id
+
+
+def do_load(uri: str, data: dict[str, Any], mode: str = "append", branch: str = "main", actor: str | None = None) -> str:
+    """One load; the commit id."""
+    commit = _graph(uri).load(data, mode, branch, actor=actor).commit
+    assert commit is not None
+    return commit.graph_commit_id
+
+
+def do_delete(uri: str, type_name: str, ids: list[str], branch: str = "main") -> list[int]:
+    """One delete; how many nodes and edges went."""
+    result = _graph(uri).delete(type_name, ids, branch)
+    return [result.affected_nodes, result.affected_edges]
+
+
+def do_branch(uri: str, name: str, from_: str = "main") -> str | None:
+    """Create a branch."""
+    return _graph(uri).branches.create(name, from_).native_branch
+
+
+def do_unbranch(uri: str, name: str) -> None:
+    """Delete a branch."""
+    _graph(uri).branches.delete(name)
+
+
+def do_commits(uri: str, worker: str, count: int, data: dict[str, Any], ack: str) -> int:
+    """Many commits in a row; `*` in the rows stands for a key nobody else uses."""
+    for number in range(count):
+        rows = json.loads(json.dumps(data).replace("*", f"{worker}-{number}"))
+        commit = _graph(uri).load(rows).commit
+        assert commit is not None
+        keys = {f"node:{name}": [row.get("name") or row["txn"] for row in each] for name, each in rows.items()}
+        _acknowledge(ack, {"commit": commit.graph_commit_id, "branch": "main", "keys": keys})
+    return count
+
+
+def do_churn(uri: str, seed: int, ack: str, branches: list[str]) -> None:
+    """Write for ever, a bit of everything, on all the branches."""
+    chance = random.Random(seed)
+    graph = _graph(uri)
+    mine: dict[str, list[str]] = {branch: [] for branch in branches}
+    _reply({"ok": "churning"})
+    while True:
+        branch = chance.choice(branches)
+        write = chance.choices(_CHURN, weights=(5, 3, 3, 2, 1))[0]
+        try:
+            for done in write(graph, branch, mine[branch], chance):
+                _acknowledge(ack, {"branch": branch, **done})
+        except MissingEndpoint:
+            mine[branch].clear()
+        except OutcomeUnknown:
+            continue
+        except ConflictError as error:
+            if not error.retryable:
+                raise
+
+
+def _append_twins(graph: Graph, branch: str, mine: list[str], chance: random.Random) -> Iterator[dict[str, Any]]:
+    txn = mint()
+    commit = graph.load(twins(txn), branch=branch, actor="churn").commit
+    yield {"commit": commit.graph_commit_id, "keys": {"node:Left": [txn], "node:Right": [txn]}, "kept": txn}
+
+
+def _upsert_twins(graph: Graph, branch: str, mine: list[str], chance: random.Random) -> Iterator[dict[str, Any]]:
+    txns = [f"hot-{chance.randrange(6)}", mint()]
+    commit = graph.load(twins(*txns, value=chance.randrange(1000)), "merge", branch).commit
+    yield {"commit": commit.graph_commit_id, "keys": {"node:Left": txns, "node:Right": txns}, "kept": txns[1]}
+
+
+def _append_friend(graph: Graph, branch: str, mine: list[str], chance: random.Random) -> Iterator[dict[str, Any]]:
+    name = mint()
+    data: dict[str, Any] = {"Person": people(name)}
+    if mine:
+        data["Knows"] = knows((name, chance.choice(mine)))
+    commit = graph.load(data, branch=branch).commit
+    mine.append(name)
+    yield {"commit": commit.graph_commit_id, "keys": {"node:Person": [name]}}
+
+
+def _delete_friend(graph: Graph, branch: str, mine: list[str], chance: random.Random) -> Iterator[dict[str, Any]]:
+    if mine:
+        name = mine.pop(chance.randrange(len(mine)))
+        result = graph.delete("Person", [name], branch)
+        if result.commit is not None:
+            yield {"commit": result.commit.graph_commit_id, "gone": {"node:Person": [name]}}
+
+
+def _many_small(graph: Graph, branch: str, mine: list[str], chance: random.Random) -> Iterator[dict[str, Any]]:
+    for _ in range(12):
+        name = mint()
+        commit = graph.load({"Person": people(name)}, branch=branch).commit
+        yield {"commit": commit.graph_commit_id, "keys": {"node:Person": [name]}}
+
+
+_CHURN: tuple[Callable[..., Iterator[dict[str, Any]]], ...] = (
+    _append_twins, _upsert_twins, _append_friend, _delete_friend, _many_small,
+)  # fmt: skip
+
+
+def _graph(uri: str) -> Graph:
+    if uri not in _graphs:
+        _graphs[uri] = Graph.open(uri)
+    return _graphs[uri]
+
+
+def _acknowledge(path: str, value: dict[str, Any]) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    try:
+        os.write(descriptor, (json.dumps(value) + "\n").encode())
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _reply(value: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(value) + "\n")
+    sys.stdout.flush()
+
+
+def _holding(point: str) -> dict[str, Callable[[], None]]:
+    once = threading.Lock()
+
+    def hold() -> None:
+        if once.acquire(blocking=False):
+            _reply({"held": point})
+            sys.stdin.readline()
+
+    return {point: hold}
+
+
+def _perform(job: dict[str, Any]) -> dict[str, Any]:
+    do = globals()[f"do_{job.pop('do')}"]
+    armed, held = job.pop("failpoint", None), job.pop("hold", None)
+    if armed or held:
+        failpoints.arm(failpoints.parse(armed) if armed else _holding(held))
+    try:
+        return {"ok": do(**job)}
+    except OmnigraphError as error:
+        return {"error": error.code, "message": error.message, **error.details()}
+    finally:
+        if armed or held:
+            failpoints.arm(None)
+
+
+def main() -> None:
+    """Serve jobs until the parent closes the pipe."""
+    for line in sys.stdin:
+        _reply(_perform(json.loads(line)))
+
+
+if __name__ == "__main__":
+    main()
