@@ -28,6 +28,7 @@ EXIT_CODES: tuple[tuple[type[OmnigraphError], int], ...] = ((PreconditionFailed,
 # Typer 0.15 raises the errors of click, later ones their own copies: the ancestors of a name that both export are
 # right either way.
 MISUSES = cast("tuple[type[Exception], ...]", typer.BadParameter.__mro__[:3])
+UsageError = MISUSES[1]
 
 
 class _Misuse(Protocol):

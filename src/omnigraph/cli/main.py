@@ -15,7 +15,16 @@ from typing import Annotated, TextIO
 import typer
 
 from omnigraph.cli.commands import branch, commit, data, log, recovery, schema, tag, version
-from omnigraph.cli.failures import FAILED, INTERRUPTED, MISUSES, report, report_misuse, report_unexpected
+from omnigraph.cli.failures import (
+    FAILED,
+    INTERRUPTED,
+    MISUSED,
+    MISUSES,
+    UsageError,
+    report,
+    report_misuse,
+    report_unexpected,
+)
 from omnigraph.cli.output import note
 from omnigraph.errors import OmnigraphError
 
@@ -47,12 +56,13 @@ def root(
     """A versioned property-graph lakehouse: typed nodes and edges with branches, commits and time travel."""
     if context.invoked_subcommand is not None:
         if json:
-            raise typer.BadParameter("--json belongs after the command")
+            raise UsageError("--json belongs after the command")
         return
     if show_version:
         version.version(json=json)
         return
     typer.echo(context.get_help())
+    raise typer.Exit(MISUSED)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from omnigraph.cli.failures import UsageError
 from omnigraph.cli.output import note
-from omnigraph.errors import InvalidArgument, NotFound
+from omnigraph.errors import InvalidArgument, NotFound, VersionNotFound
 
 if TYPE_CHECKING:
     from omnigraph.graph import Graph
     from omnigraph.versioning.snapshot import Snapshot
 
 STORE_VARIABLE = "OMNIGRAPH_STORE"
-_MAX_VERSION = 2**63 - 1
+_MAX_DIGITS = 18
 
 Uri = Annotated[str | None, typer.Argument(metavar="[URI]", help="The graph; the same as --store.", show_default=False)]
 Store = Annotated[
@@ -49,7 +50,7 @@ Limit = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="
 
 def usage(message: str) -> NoReturn:
     """Refuse a combination of options; the exit code is that of a wrong command line."""
-    raise typer.BadParameter(message)
+    raise UsageError(message)
 
 
 def location(uri: str | None, store: str | None = None) -> str:
@@ -140,5 +141,6 @@ def snapshot_of(graph: Graph, branch: str | None, target: str | None) -> Snapsho
 
 
 def _version(digits: str) -> int:
-    # No branch gets this far, and longer numbers mean nothing to the store.
-    return min(int(digits[:20]), _MAX_VERSION)
+    if len(digits) > _MAX_DIGITS:  # more than the store can count to
+        raise VersionNotFound(f"there is no version {digits[:_MAX_DIGITS]}...")
+    return int(digits)

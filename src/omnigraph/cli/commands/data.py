@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -155,11 +156,23 @@ def _placing(rows: Rows, graph: Graph, branch: str) -> Iterator[None]:
         line = rows.find(lambda row: _unknown(row, "type", catalog.nodes) or _unknown(row, "edge", catalog.edges))
         raise RefusedRow(error, path=rows.name, line=line) from error
     except KeyConflict as error:
-        raise RefusedRow(error, path=rows.name, line=None) from error
+        key = graph.catalog(branch).type_of(error.type_key).key
+        line = rows.find(partial(_is_entity, taken=error, key=key))
+        raise RefusedRow(error, path=rows.name, line=line) from error
 
 
-def _unknown(row: dict[str, Any], member: str, known: Any) -> bool:
-    return member in row and row[member] not in known
+def _unknown(row: dict[str, Any], member: str, known: Container[str]) -> bool:
+    return isinstance(row.get(member), str) and row[member] not in known
+
+
+def _is_entity(row: dict[str, Any], *, taken: KeyConflict, key: Sequence[str]) -> bool:
+    """Whether a row has the id that is taken. Ids of composite keys are not recognised: then no line is named."""
+    kind, _, name = taken.type_key.partition(":")
+    if row.get("type" if kind == "node" else "edge") != name:
+        return False
+    values = row.get("data", {})
+    named = [values.get("id"), *(values.get(part) for part in key[:1] if len(key) == 1)]
+    return taken.entity_id in [str(value) for value in named if value is not None]
 
 
 def _load_json(graph: Graph, result: LoadResult, actor: str | None) -> dict[str, Any]:

@@ -1,0 +1,142 @@
+"""The tree is the architecture: what may import what, how large things may grow, and that there is one door."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import omnigraph
+
+SRC = Path(omnigraph.__file__).parent
+ORDER = [
+    "errors", "datatypes", "schema", "query", "storage", "versioning", "execution", "write", "maintenance", "graph",
+    "pipeline", "server", "cli",
+]  # fmt: skip
+WALLS = {("storage", "schema"), ("storage", "query"), ("server", "pipeline")}
+ONLY_IN = {
+    "lance": ("storage/",),
+    "obstore": ("storage/",),
+    "pyspark": ("execution/spark/", "pipeline/"),
+    "typer": ("cli/",),
+    "rich": ("cli/",),
+    "fastapi": ("server/",),
+}
+PURE = ("schema/", "query/", "errors.py", "datatypes.py")
+IMPURE_MODULES = {"os", "io", "time", "random", "socket", "subprocess", "pathlib", "ulid", "lance", "obstore", "secrets"}
+MAX_FILE_LINES = 700
+MAX_FUNCTION_LINES = 60
+FILES = sorted(SRC.rglob("*.py"))
+EVERY_FILE = pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(SRC).as_posix())
+
+
+def where(path: Path) -> str:
+    return path.relative_to(SRC).as_posix()
+
+
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+def imported_names(path: Path) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{where(path)} has a relative import"
+            found.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return found
+
+
+@EVERY_FILE
+def test_imports_only_point_up_the_list(path: Path) -> None:
+    here = where(path).split("/")[0].removesuffix(".py")
+    for name in imported_names(path):
+        root, *rest = name.split(".")
+        if root == "omnigraph" and here != "__init__" and rest[0] != here and rest[0] in ORDER:
+            assert rest[0] in ORDER[: ORDER.index(here)], f"{where(path)} imports {name}"
+            assert (here, rest[0]) not in WALLS, f"{where(path)} imports {name}"
+        if root in ONLY_IN:
+            assert where(path).startswith(ONLY_IN[root]), f"{where(path)} imports {name}"
+
+
+@EVERY_FILE
+def test_languages_are_pure(path: Path) -> None:
+    if not where(path).startswith(PURE):
+        return
+    impure = {name.split(".")[0] for name in imported_names(path)} & IMPURE_MODULES
+    assert not impure, f"{where(path)} imports {impure}"
+
+
+@EVERY_FILE
+def test_files_and_functions_stay_small(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= MAX_FILE_LINES
+    for node in ast.walk(tree(path)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            assert node.end_lineno is not None
+            length = node.end_lineno - node.lineno + 1
+            assert length <= MAX_FUNCTION_LINES, f"{where(path)}: {node.name} has {length} lines"
+
+
+@EVERY_FILE
+def test_modules_say_what_they_are(path: Path) -> None:
+    docstring = ast.get_docstring(tree(path))
+    assert docstring, f"{where(path)} has no docstring"
+    assert len(docstring.split()) >= 4, f"{where(path)} says nothing: {docstring!r}"
+
+
+def calls_of(method: str) -> list[str]:
+    found = []
+    for path in FILES:
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == method:
+                found.append(where(path))
+    return found
+
+
+def test_one_door() -> None:
+    """The compare-and-swap has one caller, and it is the publisher."""
+    assert calls_of("compare_and_swap") == ["versioning/publish.py"]
+
+
+def test_table_versions_are_made_in_one_place() -> None:
+    """`LanceDataset.commit` appears where tables are born, where versions are staged, and in the manifest's swap."""
+    makers = []
+    for path in FILES:
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.Attribute) and node.attr == "commit" and ast.unparse(node.value) == "LanceDataset":
+                makers.append(where(path))
+    assert sorted(makers) == ["storage/manifest_table.py", "storage/staged.py", "storage/tables.py"]
+
+
+FORBIDDEN = {
+    "cleanup_old_versions", "optimize_indices", "compact_files", "add_columns", "drop_columns", "alter_columns",
+    "restore", "create_scalar_index", "create_index", "execute_uncommitted", "merge_insert", "create_branch", "insert",
+    "optimize",
+}  # fmt: skip
+
+
+@EVERY_FILE
+def test_no_lance_call_moves_a_head(path: Path) -> None:
+    """Direct mutators work on a table's HEAD and ignore or destroy detached versions."""
+    if not where(path).startswith("storage/"):
+        return
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in FORBIDDEN:
+            receiver = ast.unparse(node.func.value)
+            assert "dataset" not in receiver, f"{where(path)} calls {receiver}.{node.func.attr}"
+
+
+def test_public_names() -> None:
+    for name in omnigraph.__all__:
+        assert getattr(omnigraph, name) is not None
+
+
+def test_nothing_catches_everything() -> None:
+    for path in FILES:
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.ExceptHandler) and where(path) != "cli/main.py":
+                caught = ast.unparse(node.type) if node.type else "everything"
+                assert caught not in ("everything", "Exception", "BaseException"), f"{where(path)} catches {caught}"
