@@ -116,7 +116,6 @@ def publish_releases(uri: str, writer: str) -> None:
 
 def write_from_two_processes(graph: Graph) -> None:
     step(f"5. Two processes write to main at once, {COMMITS_EACH} commits each, a node and an edge in every commit")
-    before = graph.snapshot().version
     began = time.perf_counter()
     spawn = multiprocessing.get_context("spawn")
     processes = [spawn.Process(target=publish_releases, args=(graph.uri, writer)) for writer in WRITERS]
@@ -128,12 +127,11 @@ def write_from_two_processes(graph: Graph) -> None:
     if any(process.exitcode != 0 for process in processes):
         raise SystemExit("a writer failed")
     counts = {writer: len(graph.commits.list(actor=writer)) for writer in WRITERS}
-    after = graph.snapshot().version
     for writer, count in counts.items():
         say(f"{writer}: {count} commits")
-    say(f"[bold]{sum(counts.values())} of {COMMITS_EACH * len(WRITERS)} commits are there[/], none was lost:")
-    say(f"main went from version {before} to {after} in {took:.1f} s, process start included.")
-    if after - before != COMMITS_EACH * len(WRITERS):
+    say(f"[bold]{sum(counts.values())} of {COMMITS_EACH * len(WRITERS)} commits are there[/], none was lost.")
+    say(f"It took {took:.1f} s, the start of both processes included.")
+    if set(counts.values()) != {COMMITS_EACH}:
         raise SystemExit("a commit is missing")
     cli("log", "--graph", "--limit", "6")
 

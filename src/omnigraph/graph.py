@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from omnigraph.errors import ConflictError, DataError, InvalidArgument, NotFound
+from omnigraph.maintenance.repair import RepairReport, repair
 from omnigraph.schema.catalog import Catalog
 from omnigraph.storage.layout import GraphRoot
 from omnigraph.storage.lookup import in_list
@@ -54,6 +55,7 @@ class Graph:
         self.tags = TagNames(self._repository)
         self.schema = Schema(self._repository)
         self.recovery = RecoveryLog(self._repository)
+        self.maintenance = Maintenance(self._repository)
 
     @classmethod
     def init(cls, uri: str | os.PathLike[str], schema: str | os.PathLike[str], *, actor: str | None = None) -> Graph:
@@ -249,6 +251,17 @@ class Schema:
         return load_source(self._repository.store.objects, state.schema_hash)
 
 
+class Maintenance:
+    """`graph.maintenance`."""
+
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
+
+    def repair(self, confirm: bool = False) -> RepairReport:
+        """Report damage and foreign drift; with `confirm`, move provably damaged files away."""
+        return repair(self._repository, confirm=confirm)
+
+
 class RecoveryLog:
     """`graph.recovery`."""
 
@@ -271,8 +284,7 @@ class RecoveryLog:
 def _schema_text(schema: str | os.PathLike[str]) -> tuple[str, str | None]:
     """Schema text and, when it came from a file, its path."""
     text = os.fspath(schema)
-    looks_like_path = not isinstance(schema, str) or ("\n" not in text and "{" not in text and text.strip() != "")
-    if not looks_like_path:
+    if isinstance(schema, str) and (not text.strip() or any(mark in text for mark in ("{", "->", "\n"))):
         return text, None
     try:
         return Path(text).read_text(encoding="utf-8"), text

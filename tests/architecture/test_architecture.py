@@ -24,7 +24,19 @@ ONLY_IN = {
     "fastapi": ("server/",),
 }
 PURE = ("schema/", "query/", "errors.py", "datatypes.py")
-IMPURE_MODULES = {"os", "io", "time", "random", "socket", "subprocess", "pathlib", "ulid", "lance", "obstore", "secrets"}
+IMPURE_MODULES = {
+    "os",
+    "io",
+    "time",
+    "random",
+    "socket",
+    "subprocess",
+    "pathlib",
+    "ulid",
+    "lance",
+    "obstore",
+    "secrets",
+}
 MAX_FILE_LINES = 700
 MAX_FUNCTION_LINES = 60
 FILES = sorted(SRC.rglob("*.py"))
@@ -134,9 +146,15 @@ def test_public_names() -> None:
         assert getattr(omnigraph, name) is not None
 
 
+MAY_CATCH_ALL = {
+    "cli/main.py",  # the last line of defence: a user never sees a traceback
+    "storage/faults.py",  # a panic of the substrate has no importable class; everything else is raised again
+}
+
+
 def test_nothing_catches_everything() -> None:
     for path in FILES:
         for node in ast.walk(tree(path)):
-            if isinstance(node, ast.ExceptHandler) and where(path) != "cli/main.py":
+            if isinstance(node, ast.ExceptHandler) and where(path) not in MAY_CATCH_ALL:
                 caught = ast.unparse(node.type) if node.type else "everything"
                 assert caught not in ("everything", "Exception", "BaseException"), f"{where(path)} catches {caught}"

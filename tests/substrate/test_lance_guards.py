@@ -49,7 +49,9 @@ def table(tmp_path: Path) -> LanceDataset:
 
 def overwrite(base: LanceDataset, *ids: str) -> LanceDataset:
     fragments = write_fragments(rows(*ids), base, mode="overwrite")
-    return LanceDataset.commit(base, LanceOperation.Overwrite(SCHEMA, fragments), read_version=base.version, max_retries=0)
+    return LanceDataset.commit(
+        base, LanceOperation.Overwrite(SCHEMA, fragments), read_version=base.version, max_retries=0
+    )
 
 
 def test_overwrite_without_retries_is_a_strict_swap(table: LanceDataset) -> None:

@@ -84,8 +84,8 @@ def read_rows(lines: Iterable[bytes], name: str, on_bytes: Callable[[int], None]
     for number, raw in enumerate(lines, start=1):
         if on_bytes is not None:
             on_bytes(len(raw))
-        text = _decode(raw, name, number)
-        if text.strip(_BLANK):
+        text = _decode(raw, name, number).rstrip(_BLANK)
+        if text:
             rows.values.append(parse_line(text, name, number))
             rows.lines.append(number)
     return rows
@@ -164,6 +164,6 @@ def _malformed(error: json.JSONDecodeError, text: str, name: str, line: int) -> 
         return malformed("more than one JSON value on a line", "write one object per line")
     if error.msg.startswith("Unterminated string"):
         return malformed("the text that begins here does not end on this line")
-    if error.pos >= len(text.rstrip(_BLANK)):
+    if error.pos >= len(text):
         return malformed("the line ends inside a JSON value", "is the file cut off, or the object spread over lines?")
     return malformed(f"this is not JSON: {error.msg[0].lower()}{error.msg[1:]}")

@@ -40,6 +40,10 @@ _UNREACHABLE = (
 )
 
 
+# Where the S3 client looks last; when it is named in an error, everything before it had no credentials either.
+_METADATA_SERVICE = "169.254.169.254"
+
+
 def _first_line(error: BaseException) -> str:
     return str(error).strip().split("\n", 1)[0][:400]
 
@@ -50,6 +54,11 @@ def translate(error: BaseException, doing: str) -> OmnigraphError:
     message = f"{doing} failed: {_first_line(error)}"
     if isinstance(error, CommitConflictError):
         return CommitLost(message)
+    if _METADATA_SERVICE in text:
+        return StoreUnavailable(
+            f"{doing} failed: there are no credentials for S3",
+            hint="set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (and AWS_REGION, AWS_ENDPOINT_URL where needed)",
+        )
     if isinstance(error, (ob.PermissionDeniedError, ob.UnauthenticatedError, PermissionError)):
         return StoreUnavailable(message, hint="check the permissions of the directory or the credentials of the bucket")
     if isinstance(error, (FileNotFoundError, ob.NotFoundError)) or any(word in text for word in _MISSING):
@@ -76,3 +85,11 @@ def translated(doing: str) -> Iterator[None]:
         raise
     except (OSError, ValueError, RuntimeError, KeyError, ob.BaseError) as error:
         raise translate(error, doing) from error
+    except BaseException as error:
+        # Lance panics on some damaged files, and a panic has no class that could be named here.
+        if type(error).__name__ == "PanicException":
+            raise CorruptGraph(
+                f"{doing} failed: the file is damaged ({_first_line(error)})",
+                hint="restore it from a copy of the store",
+            ) from error
+        raise

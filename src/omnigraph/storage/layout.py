@@ -8,7 +8,7 @@
     __refs/<branch>.json            claim of a branch name           __tags/<tag>.json    a tag
     __schema/<hash>.json            an accepted schema               __history/...        settled commits
     __recovery/<ulid>.*             publish intents                  __gc/<ulid>.json     what a collector condemned
-    __changes/<commit>/<table>.json long change lists
+    __changes/<commit>/<table>.json long change lists                __quarantine/        damaged files, moved by repair
     _graph_commit_recoveries.lance/<operation>.json                  what recovery did
 """
 
@@ -31,6 +31,7 @@ CONDEMNED = "__gc"
 CHANGES = "__changes"
 AUDIT = "_graph_commit_recoveries.lance"
 LOCKS = "__locks"
+QUARANTINE = "__quarantine"
 
 _FNV_OFFSET = 0xCBF29CE484222325
 _FNV_PRIME = 0x100000001B3

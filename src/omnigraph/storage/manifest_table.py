@@ -7,9 +7,10 @@ the caller also keeps the time rules of the publisher.
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import lance
 import pyarrow as pa
@@ -24,17 +25,19 @@ from omnigraph.storage.layout import MANIFEST, GraphRoot, version_file
 from omnigraph.storage.objects import ObjectInfo, ObjectStore
 
 _MAGIC = b"LANC"
+_VERSION_FILE = re.compile(r"/\d{20}\.manifest$")
 _BLOCK_BYTES = 4 << 20
 """Manifest files are small: one request reads one whole, however many types a graph has."""
 
 
 @dataclass(frozen=True, slots=True)
 class ManifestVersion:
-    """One version of one manifest: where, which, and the open handle."""
+    """One version of one manifest: where, which, the open handle. `damaged` names a newer file that was cut short."""
 
     location: str
     version: int
     dataset: LanceDataset
+    damaged: str | None = None
 
     @property
     def schema(self) -> pa.Schema:
@@ -143,13 +146,12 @@ class ManifestStore:
         )
 
     def _latest_intact(self, location: str, error: StorageError) -> ManifestVersion:
-        listed = self._objects.list(f"{location}/_versions")
-        versions = [info for info in listed if info.path.endswith(".manifest") and "/d" not in info.path[-30:]]
+        versions = self._version_files(location)
         if not versions:
             if isinstance(error, MissingData):
                 raise self._no_manifest(location) from error
             raise error
-        newest, *older = versions  # names sort newest first
+        newest, *older = versions
         if not older or not self._is_cut_short(newest):
             raise error
         number = 2**64 - 1 - int(older[0].path.rsplit("/", 1)[-1].removesuffix(".manifest"))
@@ -159,7 +161,16 @@ class ManifestStore:
             RuntimeWarning,
             stacklevel=2,
         )
-        return self.at(location, number)
+        return replace(self.at(location, number), damaged=newest.path)
+
+    def damaged_newest(self, location: str) -> str | None:
+        """The newest version file when it is cut short and an older one is there to fall back on."""
+        versions = self._version_files(location)
+        return versions[0].path if len(versions) > 1 and self._is_cut_short(versions[0]) else None
+
+    def _version_files(self, location: str) -> list[ObjectInfo]:
+        """Version files of a manifest, newest first (their names sort that way)."""
+        return [i for i in self._objects.list(f"{location}/_versions") if _VERSION_FILE.search(i.path)]
 
     def _is_cut_short(self, info: ObjectInfo) -> bool:
         if info.size == 0:

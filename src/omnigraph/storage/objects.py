@@ -17,7 +17,7 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 from obstore.store import LocalStore, S3Store
 
-from omnigraph.errors import MissingData, StorageError, StoreUnavailable, Unsupported
+from omnigraph.errors import InvalidArgument, MissingData, StorageError, StoreUnavailable, Unsupported
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.faults import translated
@@ -41,6 +41,10 @@ class ObjectStore:
     def __init__(self, root: GraphRoot, options: dict[str, str], durability: Durability) -> None:
         self.root = root
         self._durability = durability
+        if root.is_local and Path(root.uri).is_file():
+            raise InvalidArgument(
+                f"{root.uri} is a file, not a directory", hint="a graph is a directory: check the path"
+            )
         with translated(f"opening the store {root.uri}"):
             if root.is_local:
                 # Reading must not create the directory: opening a missing graph leaves no trace.
@@ -54,9 +58,14 @@ class ObjectStore:
     def create_root(self) -> None:
         """Make sure the root directory of a local store exists."""
         if self._store is None:
-            with translated(f"creating {self.root.uri}"):
+            try:
                 Path(self.root.uri).mkdir(parents=True, exist_ok=True)
-                self._store = LocalStore(self.root.uri)
+            except OSError as error:
+                raise StoreUnavailable(
+                    f"{self.root.uri} cannot be created: {error.strerror or error}",
+                    hint="choose a location you may write",
+                ) from error
+            self._store = LocalStore(self.root.uri)
 
     @property
     def _opened(self) -> LocalStore | S3Store:
@@ -161,6 +170,13 @@ class ObjectStore:
                 f"{self.root.uri} does not support put-if-absent",
                 hint="use a local disk or an S3 store with conditional writes (If-None-Match)",
             )
+
+    def move(self, path: str, target: str) -> None:
+        """Keep the bytes of an object under another name."""
+        body = self.get(path)
+        if body is not None:
+            self.put_new(target, body)
+            self.delete([path])
 
     def delete_prefix(self, prefix: str) -> None:
         """Remove every object below a prefix."""

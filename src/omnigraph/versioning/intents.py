@@ -101,7 +101,7 @@ class Intents:
             raise PlanExpired(f"the intent of commit {commit_id} is not this process's", hint="repeat the write")
         if time.monotonic() - lease.begun < self._store.settings.lease / 2:
             return
-        if not self._take(commit_id, lease.number + 1):
+        if not self._take(commit_id, lease.number + 1) or self._store.objects.exists(_path(commit_id, "aborted")):
             raise PlanExpired(
                 f"commit {commit_id} took so long that recovery took it over",
                 hint="ask for the commit before you repeat the write",

@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from omnigraph.errors import (
     CommitLost,
+    CorruptGraph,
     OmnigraphError,
     OutcomeUnknown,
     PlanExpired,
@@ -84,6 +85,7 @@ class Publisher:
             if done is not None:
                 return done
             require_open(state)
+            _require_intact(opened)
             attempt.settle_unknown(state)
             attempt.fit(state)
             if attempt.plan.has_intent:
@@ -176,6 +178,15 @@ class _Attempt:
             raise PublishContention("the branch is too busy: the publish deadline passed", hint="try again")
         time.sleep(random.random() * self._pause)
         self._pause = min(self._pause * 2, _BACKOFF_CAP)
+
+
+def _require_intact(opened: ManifestVersion) -> None:
+    """A newer version that was cut short holds the slot of the next swap: writing waits for its removal."""
+    if opened.damaged is not None:
+        raise CorruptGraph(
+            f"{opened.damaged} is cut short, so nothing can be published",
+            hint="`omnigraph repair --confirm` moves it away",
+        )
 
 
 def next_state(state: ManifestState, plan: PublishPlan) -> tuple[ManifestState, GraphCommit]:

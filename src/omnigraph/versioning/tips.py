@@ -1,8 +1,8 @@
 """The newest known state of each branch, and how it is kept fresh.
 
-A state that is known to have been the newest within the last minutes is still the newest when the file of the next
-version is absent: superseded versions stay at least an hour, so that slot cannot have come and gone. One probe then
-replaces an open and a scan. Swaps trust a state for ten seconds only.
+A state that was the newest a few seconds ago is still the newest when the file of the next version is absent: one
+probe then replaces an open and a scan. An older state is read again, because an empty slot proves nothing once cleanup
+may have passed over it. The same limit, ten seconds, holds for the base of a swap.
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ from omnigraph.storage.locks import advisory_lock
 from omnigraph.storage.manifest_table import ManifestVersion
 from omnigraph.versioning.manifest import ManifestState, RowWriter, read_state
 from omnigraph.versioning.store import GraphStore
-
-PROBE_VALID_SECONDS = 600.0
 
 
 class FairLock:
@@ -80,7 +78,7 @@ class BranchTip:
 
     def state(self) -> ManifestState:
         """The newest state, at the cost of one probe when it is already known."""
-        return self._fresh(max_age=0.0)[0]
+        return self._fresh()[0]
 
     def recent(self) -> ManifestState:
         """A state that was the newest seconds ago: fit for writes that are checked again when they publish."""
@@ -91,10 +89,10 @@ class BranchTip:
         with self._lock:
             known, verified = self._known, self._verified_at
         # On an object store the swap itself is the probe; on a disk looking first is cheaper than losing a swap.
-        young = known is not None and time.monotonic() - verified <= self._store.settings.stale_base
-        if known is not None and young and not self._store.root.is_local:
+        age = time.monotonic() - verified
+        if known is not None and age <= self._store.settings.stale_base and not self._store.root.is_local:
             return (*known, verified)
-        state, opened = self._fresh(max_age=0.0)
+        state, opened = self._fresh()
         return state, opened, self._verified_at
 
     def reload(self) -> tuple[ManifestState, ManifestVersion]:
@@ -117,18 +115,17 @@ class BranchTip:
                 self._known = (state, opened)
                 self._verified_at = verified_at
 
-    def _fresh(self, max_age: float) -> tuple[ManifestState, ManifestVersion]:
+    def _fresh(self) -> tuple[ManifestState, ManifestVersion]:
         with self._lock:
             known, verified = self._known, self._verified_at
         asked = time.monotonic()
-        if known is None or asked - verified > PROBE_VALID_SECONDS:
+        if known is None or asked - verified > self._store.settings.stale_base:
             return self.reload()
-        if asked - verified > max_age:
-            if self._store.manifests.has_version(self.location, known[0].version + 1):
-                return self.reload()
-            with self._lock:
-                if self._known is known:
-                    self._verified_at = asked
+        if self._store.manifests.has_version(self.location, known[0].version + 1):
+            return self.reload()
+        with self._lock:
+            if self._known is known:
+                self._verified_at = asked
         return known
 
 

@@ -115,7 +115,9 @@ def test_refusals(graph: Graph) -> None:
         graph.load([person("x")], branch="nope")
 
 
-@pytest.mark.parametrize("name", ["", "__schema_apply_lock__", "__x", "/a", "a/", "a//b", "a..b", "a b", "-x", "x" * 201, "ä"])
+@pytest.mark.parametrize(
+    "name", ["", "__schema_apply_lock__", "__x", "/a", "a/", "a//b", "a..b", "a b", "-x", "x" * 201, "ä"]
+)
 def test_bad_names_are_refused(local_graph: Graph, name: str) -> None:
     with pytest.raises(InvalidArgument):
         local_graph.branches.create(name)

@@ -93,7 +93,10 @@ def test_a_reopened_graph_is_the_same_graph(graph: Graph) -> None:
     graph.load([person("a", 7), knows("a", "a", "2020-02-03")])
     again = Graph.open(graph.uri)
     assert again.snapshot() == graph.snapshot()
-    assert again.rows("edge:Knows").drop_columns("id").to_pylist() == graph.rows("edge:Knows").drop_columns("id").to_pylist()
+    assert (
+        again.rows("edge:Knows").drop_columns("id").to_pylist()
+        == graph.rows("edge:Knows").drop_columns("id").to_pylist()
+    )
     assert again.commits.list() == graph.commits.list()
     assert again.schema.show() == graph.schema.show()
 

@@ -92,10 +92,16 @@ def test_one_key_twice_in_one_load_is_refused(graph: Graph, mode: str) -> None:
 def test_endpoints_come_from_the_load_or_the_graph(graph: Graph) -> None:
     graph.load([knows("a", "b"), person("a"), person("b")])
     graph.load([knows("b", "c"), person("c")])
-    assert sorted(zip(*(graph.rows("edge:Knows")[c].to_pylist() for c in ("src", "dst")), strict=True)) == [("a", "b"), ("b", "c")]
+    assert sorted(zip(*(graph.rows("edge:Knows")[c].to_pylist() for c in ("src", "dst")), strict=True)) == [
+        ("a", "b"),
+        ("b", "c"),
+    ]
 
 
-@pytest.mark.parametrize(("edge", "text"), [(knows("a", "x"), "dst 'x' not found in Person"), (knows("x", "a"), "src 'x' not found in Person")])
+@pytest.mark.parametrize(
+    ("edge", "text"),
+    [(knows("a", "x"), "dst 'x' not found in Person"), (knows("x", "a"), "src 'x' not found in Person")],
+)
 def test_a_missing_endpoint_is_refused_with_its_row(graph: Graph, edge: dict[str, Any], text: str) -> None:
     graph.load([person("a")])
     with pytest.raises(MissingEndpoint, match=text) as caught:
@@ -256,7 +262,10 @@ def test_arrow_tables_and_lists_of_dicts(graph: Graph) -> None:
             "Company": [{"name": "c"}],
         }
     )
-    assert graph.rows("node:Person").to_pylist() == [{"id": "a", "name": "a", "age": 1}, {"id": "b", "name": "b", "age": None}]
+    assert graph.rows("node:Person").to_pylist() == [
+        {"id": "a", "name": "a", "age": 1},
+        {"id": "b", "name": "b", "age": None},
+    ]
     assert graph.rows("edge:Knows")["since"].to_pylist() == [dt.date(2020, 1, 1)]
 
 

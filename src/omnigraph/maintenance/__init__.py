@@ -1,0 +1,1 @@
+"""Physical upkeep: never changes what a graph means."""

@@ -1,0 +1,208 @@
+"""The publisher's decisions: what follows a branch that moved, what is a conflict, and how long it tries."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from omnigraph import Graph
+from omnigraph.errors import EndpointConflict, ExpectedVersionMismatch, KeyConflict, PlanExpired, PublishContention
+from omnigraph.versioning.plan import (
+    KeysAbsent,
+    KeysPresent,
+    NoIncident,
+    Pin,
+    Unmoved,
+    plan_from_json,
+    plan_to_json,
+)
+from omnigraph.versioning.publish import PUBLISHER_RETRY_BUDGET, next_state
+from tests.attacks.test_attacks import plan_of
+from tests.conftest import SCHEMA
+from tests.support.rows import company, knows, person
+
+
+@pytest.fixture
+def rival(local_graph: Graph) -> Graph:
+    return Graph.open(local_graph.uri)
+
+
+def publish(graph: Graph, plan: object) -> None:
+    graph._repository.publisher.publish(plan)  # type: ignore[arg-type]
+
+
+def test_a_moved_branch_with_untouched_tables_is_followed(local_graph: Graph, rival: Graph) -> None:
+    plan = plan_of(local_graph, "mine")
+    rival.load([company("c")])
+    publish(local_graph, plan)
+    head = local_graph.commits.head()
+    assert head.manifest_version == 3
+    assert head.parent_commit_id == local_graph.commits.list()[1].graph_commit_id
+    entry = local_graph.snapshot().tables["node:Person"]
+    assert entry.staged_version == plan.changes[0].staged_version, "the same staged version, re-parented"
+
+
+def test_an_insert_follows_other_inserts(local_graph: Graph, rival: Graph) -> None:
+    plan = plan_of(local_graph, "mine")
+    rival.load([person("theirs")])
+    publish(local_graph, plan)
+    assert sorted(local_graph.rows("node:Person")["name"].to_pylist()) == ["mine", "theirs"]
+    assert local_graph.snapshot().tables["node:Person"].staged_version != plan.changes[0].staged_version
+
+
+def test_an_insert_of_a_taken_key_is_a_key_conflict(local_graph: Graph, rival: Graph) -> None:
+    plan = plan_of(local_graph, "same")
+    rival.load([person("same", 9)])
+    with pytest.raises(KeyConflict):
+        publish(local_graph, plan)
+    assert local_graph.rows("node:Person")["age"].to_pylist() == [9]
+
+
+def test_a_key_that_came_and_went_is_free(local_graph: Graph, rival: Graph) -> None:
+    plan = plan_of(local_graph, "same", age=1)
+    rival.load([person("same", 9)])
+    rival.delete("Person", ["same"])
+    publish(local_graph, plan)
+    assert local_graph.rows("node:Person")["age"].to_pylist() == [1]
+
+
+def test_an_update_follows_only_when_it_opted_in(local_graph: Graph, rival: Graph) -> None:
+    local_graph.load([person("a", 1)])
+    willing = plan_of(local_graph, "a", replaces=True, age=2)
+    strict = replace(plan_of(local_graph, "a", replaces=True, age=3), rebase_updates=False)
+    rival.load([person("other")])
+    with pytest.raises(ExpectedVersionMismatch):
+        publish(local_graph, strict)
+    publish(local_graph, willing)
+    assert local_graph.entity_at("node:Person", "a") == {"id": "a", "name": "a", "age": 2}
+
+
+def test_requirements_are_checked_against_what_the_swap_replaces(local_graph: Graph, rival: Graph) -> None:
+    local_graph.load([person("a"), person("b")])
+    state = local_graph._repository.head()
+    pins = {key: Pin.of(state.tables[key]) for key in ("node:Person", "edge:Knows", "node:Company")}
+    plan = replace(plan_of(local_graph, "c"), pins=pins)
+    rival.load([knows("a", "b"), person("d"), company("x")])
+    cases = [
+        (NoIncident("edge:Knows", ("src", "dst"), ("b",)), EndpointConflict),
+        (KeysPresent("node:Person", ("a", "nobody")), EndpointConflict),
+        (KeysAbsent("node:Company", ("x",)), KeyConflict),
+        (Unmoved("node:Company"), ExpectedVersionMismatch),
+    ]
+    for requirement, error in cases:
+        with pytest.raises(error):
+            publish(local_graph, replace(plan, requirements=(requirement,)))
+    holding = (
+        NoIncident("edge:Knows", ("dst",), ("a",)),
+        KeysPresent("node:Person", ("a",)),
+        KeysAbsent("node:Company", ("y",)),
+    )
+    publish(local_graph, replace(plan, requirements=holding))
+    assert local_graph.rows("node:Person").num_rows == 4
+
+
+def test_an_unknown_table_reads_as_version_zero(local_graph: Graph) -> None:
+    plan = plan_of(local_graph, "c")
+    plan = replace(plan, pins={**plan.pins, "node:Gone": Pin(4, 1, "x")})
+    with pytest.raises(ExpectedVersionMismatch) as caught:
+        publish(local_graph, plan)
+    assert caught.value.details() == {"manifest_conflict": {"table_key": "node:Gone", "expected": 4, "actual": 0}}
+
+
+def test_maintenance_never_fails_a_logical_write(local_graph: Graph, rival: Graph) -> None:
+    from omnigraph.write.coverage import fold
+
+    for i in range(4):
+        local_graph.load([person(f"p{i}", i)])
+    insert = plan_of(local_graph, "new")
+    update = replace(plan_of(local_graph, "p1", replaces=True, age=9), rebase_updates=False)
+    state = rival._repository.head()
+    fold(rival._repository, state, state.tables["node:Person"])
+    publish(local_graph, update)
+    publish(local_graph, insert)
+    ages = {r["name"]: r["age"] for r in local_graph.rows("node:Person").to_pylist()}
+    assert ages == {"p0": 0, "p1": 9, "p2": 2, "p3": 3, "new": 1}
+
+
+def test_a_fold_that_lost_its_pin_changes_nothing(local_graph: Graph, rival: Graph) -> None:
+    from omnigraph.write.coverage import fold
+
+    for i in range(4):
+        local_graph.load([person(f"p{i}")])
+    state = local_graph._repository.head()
+    rival.load([person("rival")])
+    with pytest.raises(ExpectedVersionMismatch):
+        fold(local_graph._repository, state, state.tables["node:Person"])
+    assert local_graph.rows("node:Person").num_rows == 5
+
+
+def test_the_budget_counts_moves_of_the_plans_own_tables(
+    local_graph: Graph, rival: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rival that moves the table in front of every swap: five times is followed, six is contention."""
+    manifests = local_graph._store.manifests
+    swap = type(manifests).compare_and_swap
+    moves: list[int] = []
+
+    def contended(self: object, base: object, rows: object, files: object) -> object:
+        if self is manifests and len(moves) < limit:
+            moves.append(1)
+            rival.load([person(f"rival{limit}-{len(moves)}")])
+        return swap(self, base, rows, files)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(type(manifests), "compare_and_swap", contended)
+    monkeypatch.setattr("omnigraph.storage.locks.MAX_WAIT_SECONDS", 0.05)
+    limit = PUBLISHER_RETRY_BUDGET
+    publish(local_graph, plan_of(local_graph, "five"))
+    moves.clear()
+    limit = PUBLISHER_RETRY_BUDGET + 1
+    with pytest.raises(PublishContention, match="moved 6 times"):
+        publish(local_graph, plan_of(local_graph, "six"))
+    stored = local_graph.rows("node:Person")["name"].to_pylist()
+    assert "five" in stored
+    assert "six" not in stored
+
+
+def test_a_plan_that_was_staged_too_long_ago_is_refused(local_graph: Graph) -> None:
+    plan = replace(plan_of(local_graph, "old"), staged_at=1.0)
+    with pytest.raises(PlanExpired, match="too long ago"):
+        publish(local_graph, plan)
+
+
+def test_a_plan_survives_serialisation(local_graph: Graph) -> None:
+    plan = plan_of(local_graph, "a", replaces=True)
+    requirements = (KeysAbsent("n", ("x",)), KeysPresent("n", ("y",)), NoIncident("e", ("src",), ("z",)), Unmoved("m"))
+    plan = replace(plan, requirements=requirements, has_intent=True)
+    assert plan_from_json(plan_to_json(plan)) == plan
+    many = replace(plan, requirements=(KeysAbsent("n", tuple(map(str, range(20_000)))),))
+    assert plan_from_json(plan_to_json(many)).requirements == (Unmoved("n"),), (
+        "too long a list becomes the stricter demand"
+    )
+
+
+def test_next_state_is_pure(local_graph: Graph) -> None:
+    plan = plan_of(local_graph, "a")
+    state = local_graph._repository.head()
+    before = dict(state.tables), dict(state.commits)
+    target, commit = next_state(state, plan)
+    assert (dict(state.tables), dict(state.commits)) == before
+    assert (target.version, target.head, commit.parent_commit_id) == (state.version + 1, plan.commit_id, state.head)
+    entry = target.tables["node:Person"]
+    assert (entry.table_version, entry.content_version, entry.row_count) == (2, plan.commit_id, 1)
+
+
+def test_group_of_threads_in_one_process_all_commit(tmp_path: Path) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    graph = Graph.init(tmp_path / "g", SCHEMA)
+
+    def write(thread: int) -> None:
+        for i in range(5):
+            graph.load([person(f"t{thread}-{i}")])
+
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(write, range(6)))
+    assert graph.rows("node:Person").num_rows == 30
+    assert len({c.graph_commit_id for c in graph.commits.list()}) == 31
