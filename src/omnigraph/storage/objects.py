@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -117,12 +118,16 @@ class ObjectStore:
             return None
         with translated(f"probing {path}"):
             try:
+                if self.root.is_local:
+                    return dt.datetime.fromtimestamp(os.stat(f"{self.root.uri}/{path}").st_mtime, dt.UTC)
                 return obstore.head(self._store, path)["last_modified"]
             except FileNotFoundError:
                 return None
 
     def exists(self, path: str) -> bool:
         """True when there is an object of exactly that name."""
+        if self.root.is_local:
+            return os.path.isfile(f"{self.root.uri}/{path}")
         return self.modified(path) is not None
 
     def list(self, prefix: str) -> list[ObjectInfo]:

@@ -177,51 +177,75 @@ def version_object_id(table_key: str, version: int) -> str:
     return f"version:{table_key}:{version}"
 
 
+Row = tuple[Any, ...]
+_NO_ROW: Row = (None,) * len(MANIFEST_SCHEMA.names)
+_INDEX = {name: at for at, name in enumerate(MANIFEST_SCHEMA.names)}
+
+
+def _row(object_id: str, object_type: str, **columns: Any) -> Row:
+    values = list(_NO_ROW)
+    values[0], values[1] = object_id, object_type
+    for name, value in columns.items():
+        values[_INDEX[name]] = value
+    return tuple(values)
+
+
 class RowWriter:
-    """Turns states into manifest rows. Keeps the text of unchanged pins and commits, which is most of every publish."""
+    """Turns states into manifest rows. Keeps the rows of unchanged pins and commits, which is most of every publish."""
 
     def __init__(self) -> None:
-        self._texts: dict[Any, str] = {}
+        self._kept: dict[Row, tuple[Row, ...]] = {}
 
     def rows(self, state: ManifestState) -> pa.Table:
         """The complete manifest table of a state."""
-        out: dict[str, list[Any]] = {name: [] for name in MANIFEST_SCHEMA.names}
-        texts: dict[Any, str] = {}
-
-        def add(object_id: str, object_type: str, **columns: Any) -> None:
-            for name in out:
-                out[name].append(columns.get(name))
-            out["object_id"][-1] = object_id
-            out["object_type"][-1] = object_type
-
-        add("schema_contract", "schema_contract", location=state.schema_hash)
+        kept: dict[Row, tuple[Row, ...]] = {}
+        rows = [_row("schema_contract", "schema_contract", location=state.schema_hash)]
         for key, entry in sorted(state.tables.items()):
-            add(f"table:{key}", "table", location=entry.location, table_key=key)
-            memo: tuple[Any, ...] = (key, entry.staged_version, entry.table_version)
-            texts[memo] = self._texts.get(memo) or entry.metadata_text()
-            add(
-                version_object_id(key, entry.table_version),
-                "table_version",
-                metadata=texts[memo],
-                table_key=key,
-                table_version=entry.table_version,
-                table_branch=state.native_branch,
-                row_count=entry.row_count,
-            )
+            memo: Row = (key, entry.staged_version, entry.table_version, state.native_branch)
+            kept[memo] = self._kept.get(memo) or _table_rows(entry, state.native_branch)
+            rows.extend(kept[memo])
         for location, version in (state.tombstones or {}).items():
-            add(tombstone_object_id(location, version), "table_tombstone", location=location, table_version=version)
-        for extent in state.extents:
-            text = json.dumps(
-                {"level": extent.level, "count": extent.count, "first": extent.first, "last": extent.last}
+            rows.append(
+                _row(
+                    tombstone_object_id(location, version), "table_tombstone", location=location, table_version=version
+                )
             )
-            add(f"history:{extent.location}", "history_extent", location=extent.location, metadata=text)
-        for commit_id, commit in state.commits.items():
+        rows.extend(_extent_row(extent) for extent in state.extents)
+        for commit in state.commits.values():
             # A commit that lost its slot is written again with another parent and version.
-            memo = (commit_id, commit.parent_commit_id, commit.manifest_version)
-            texts[memo] = self._texts.get(memo) or json.dumps(commit.to_json(), separators=(",", ":"))
-            add(commit_id, "graph_commit", metadata=texts[memo])
-        add(f"graph_head:{state.branch}", "graph_head", location=state.head)
+            memo = (commit.graph_commit_id, commit.parent_commit_id, commit.manifest_version)
+            kept[memo] = self._kept.get(memo) or (_commit_row(commit),)
+            rows.extend(kept[memo])
+        rows.append(_row(f"graph_head:{state.branch}", "graph_head", location=state.head))
         if state.closed:
-            add("branch_closed", "branch_closed")
-        self._texts = texts
-        return pa.table(out, schema=MANIFEST_SCHEMA)
+            rows.append(_row("branch_closed", "branch_closed"))
+        self._kept = kept
+        columns = zip(*rows, strict=True)
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, MANIFEST_SCHEMA, strict=True)]
+        return pa.Table.from_arrays(arrays, schema=MANIFEST_SCHEMA)
+
+
+def _table_rows(entry: TableEntry, native_branch: str | None) -> tuple[Row, ...]:
+    key = entry.table_key
+    return (
+        _row(f"table:{key}", "table", location=entry.location, table_key=key),
+        _row(
+            version_object_id(key, entry.table_version),
+            "table_version",
+            metadata=entry.metadata_text(),
+            table_key=key,
+            table_version=entry.table_version,
+            table_branch=native_branch,
+            row_count=entry.row_count,
+        ),
+    )
+
+
+def _extent_row(extent: HistoryExtent) -> Row:
+    text = json.dumps({"level": extent.level, "count": extent.count, "first": extent.first, "last": extent.last})
+    return _row(f"history:{extent.location}", "history_extent", location=extent.location, metadata=text)
+
+
+def _commit_row(commit: GraphCommit) -> Row:
+    text = json.dumps(commit.to_json(), separators=(",", ":"))
+    return _row(commit.graph_commit_id, "graph_commit", metadata=text)
