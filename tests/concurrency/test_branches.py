@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from omnigraph import Graph
-from omnigraph.errors import BranchNotFound
+from omnigraph.errors import BranchNotFound, NotFound
 from omnigraph.storage.failpoints import Point
 from tests.support.graphs import SMALL, knows, people
 from tests.support.invariants import check_every_version
@@ -132,16 +132,12 @@ def test_a_late_deleter_does_not_remove_the_branch_that_came_after(uri: str) -> 
     assert Graph.open(uri).rows("node:Person", "dev").num_rows == 3
 
 
+@pytest.mark.xfail(reason="a closed branch is listed as long as its claim is there")
 def test_a_branch_whose_deletion_was_cut_short_is_not_listed_as_if_it_lived(uri: str) -> None:
     Graph.open(uri).branches.create("dev")
     with workers(1) as [deleter]:
         deleter.send("unbranch", uri, name="dev", failpoint=f"{Point.BRANCH_CLOSED}:kill")
         assert "dead" in deleter.receive()
-    names = [branch.name for branch in Graph.open(uri).branches.list()]
-    readable = []
-    for name in names:
-        try:
-            readable.append(Graph.open(uri).snapshot(name).branch)
-        except BranchNotFound:
-            continue
-    assert names == readable
+    assert [branch.name for branch in Graph.open(uri).branches.list()] == ["main"]
+    with pytest.raises(NotFound):
+        Graph.open(uri).snapshot("dev")

@@ -25,6 +25,7 @@ VARIABLE = {
     r"\b[0-9a-hjkmnp-tv-z]{26}\b": "<id>",
     r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d": "<time>",
     r'"created_at": \d+': '"created_at": <time>',
+    r"\b\d+\.\d+\.\d+\b": "<version>",
 }
 
 

@@ -129,7 +129,9 @@ def do_init(uri: str, schema: str, actor: str) -> str:
     return Graph.init(uri, schema, actor=actor).commits.head().graph_commit_id
 
 
-def do_load(uri: str, data: dict[str, Any], mode: str = "append", branch: str = "main", actor: str | None = None) -> str:
+def do_load(
+    uri: str, data: dict[str, Any], mode: str = "append", branch: str = "main", actor: str | None = None
+) -> str:
     """One load; the commit id."""
     commit = _graph(uri).load(data, mode, branch, actor=actor).commit
     assert commit is not None

@@ -62,7 +62,8 @@ def load_rows(
     commit = None
     if batches:
         requirements = _requirements(txn, batches, mode)
-        effects = {key: _effect(txn, batch, mode) for key, batch in batches.items()}
+        written = txn.store.workers.map(lambda batch: _effect(txn, batch, mode), batches.values())
+        effects = dict(zip(batches, written, strict=True))
         commit = txn.commit(effects, requirements, rebase_updates=mode == MERGE)
     return LoadResult(branch, mode, _counts(counts, "node"), _counts(counts, "edge"), commit)
 

@@ -23,6 +23,9 @@ HEAVY = ("lance", "pyarrow", "numpy", "obstore", "lark", "pyspark")
 MAY_BE_IMPORTED_AT_ONCE = ("omnigraph.cli", "omnigraph.errors")
 
 
+pytestmark = pytest.mark.processes
+
+
 def program(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
     settings: dict[str, object] = {"capture_output": True, "text": True, "timeout": 60, **options}
     return subprocess.run([PROGRAM, *map(str, arguments)], check=False, **settings)  # type: ignore[call-overload,no-any-return]
@@ -75,6 +78,28 @@ def test_an_interrupt_ends_quietly(graph: Graph) -> None:
     out, err = waiting.communicate(timeout=60)
     assert (waiting.returncode, out) == (130, "")
     assert "Traceback" not in err
+
+
+def test_recovery_of_a_write_whose_process_was_killed(graph: Graph) -> None:
+    rows = '{"type": "Person", "data": {"name": "Eve"}}\n{"edge": "Knows", "from": "Eve", "to": "Ada"}\n'
+    killed = {**os.environ, "OMNIGRAPH_FAILPOINT": "intent.after_complete:kill"}
+    load = ("load", graph.uri, "--data", "-", "--mode", "append", "--as", "eve")
+    assert program(*load, env=killed, input=rows).returncode == -signal.SIGKILL
+
+    (pending,) = json.loads(program("recovery", "list", graph.uri, "--json").stdout)["intents"]
+    assert (pending["state"], pending["actor"], pending["lease_expired"]) == ("publishable", "eve", False)
+    assert json.loads(program("recovery", "run", graph.uri, "--json").stdout) == {"resolved": []}
+
+    impatient = {**os.environ, "OMNIGRAPH_INTENT_LEASE": "0.05"}
+    assert "publishable  load  eve    main    expired" in program("recovery", "list", graph.uri, env=impatient).stdout
+    (done,) = json.loads(program("recovery", "run", graph.uri, "--json", env=impatient).stdout)["resolved"]
+    assert (done["recovery_kind"], done["recovery_for_actor"]) == ("RolledForward", "eve")
+    assert [table["table_key"] for table in done["tables"]] == pending["tables"]
+    assert json.loads(program("recovery", "audit", graph.uri, "--json").stdout) == {"recoveries": [done]}
+    assert "RolledForward" in program("recovery", "audit", graph.uri).stdout
+    assert program("recovery", "list", graph.uri).stdout == "(none)\n"
+    found = program("commit", "list", graph.uri, "--filter", "actor=omnigraph:recovery", "--json").stdout
+    assert json.loads(found)["commits"][0]["graph_commit_id"] == done["graph_commit_id"]
 
 
 @pytest.fixture

@@ -1,0 +1,36 @@
+"""`make bench`: every scenario, in one run, into RESULTS.md and results.json."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from benchmarks import commit_latency, report, throughput
+
+SCENARIOS = {"commit latency": commit_latency.measure, "throughput": throughput.measure}
+
+
+def main(wanted: list[str]) -> int:
+    """Run the scenarios named (all by default); the report is written only when all of them ran."""
+    tables = []
+    for name, measure in SCENARIOS.items():
+        if wanted and not any(word in name for word in wanted):
+            continue
+        print(f"{name} ...", flush=True)
+        directory = Path(tempfile.mkdtemp(prefix="omnigraph-bench-"))
+        try:
+            tables.append(measure(directory))
+        finally:
+            shutil.rmtree(directory, ignore_errors=True)
+    if not wanted:
+        report.write(tables, "make bench")
+    for table in tables:
+        for row in table.targets:
+            print(f"{'met   ' if row.met else 'MISSED'} {row.what}: {row.value:.2f}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
