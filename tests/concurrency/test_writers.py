@@ -39,17 +39,22 @@ def warm(crowd: list[Worker], uri: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("schema", "tables"),
+    ("schema", "tables", "is_queued"),
     [
-        (SMALL, [{"Person": people("*")}] * PROCESSES),
-        (SMALL, [{"Person": people("*")}, {"Company": [{"name": "*"}]}] * (PROCESSES // 2)),
-        (TWIN, [twins("*")] * PROCESSES),
+        (SMALL, [{"Person": people("*")}] * PROCESSES, True),
+        (SMALL, [{"Person": people("*")}] * PROCESSES, False),
+        (SMALL, [{"Person": people("*")}, {"Company": [{"name": "*"}]}] * (PROCESSES // 2), False),
+        (TWIN, [twins("*")] * PROCESSES, True),
     ],
-    ids=["one table", "two tables", "both tables each time"],
+    ids=["one table", "one table, no queue", "two tables, no queue", "both tables each time"],
 )
-def test_two_hundred_commits_of_eight_processes_make_one_chain(tmp_path: Path, schema: str, tables: Any) -> None:
+def test_two_hundred_commits_of_eight_processes_make_one_chain(
+    tmp_path: Path, schema: str, tables: Any, is_queued: bool
+) -> None:
     uri, ack = tmp_path / "g", tmp_path / "acks"
     Graph.init(uri, schema)
+    if not is_queued:
+        _forbid_locks(uri)
     with workers(PROCESSES) as crowd:
         warm(crowd, str(uri))
         jobs = [{"worker": str(i), "count": COMMITS, "data": tables[i], "ack": str(ack)} for i in range(PROCESSES)]
@@ -65,7 +70,23 @@ def test_two_hundred_commits_of_eight_processes_make_one_chain(tmp_path: Path, s
     check_every_version(uri)
 
 
+def test_a_swap_onto_a_version_that_is_no_longer_the_newest_is_lost_and_made_again(uri: str) -> None:
+    _forbid_locks(Path(uri))
+    with workers(1) as [stale]:
+        stale.call("open", uri)
+        stale.send("load", uri, data={"Person": people("stale")}, hold=Point.BEFORE_SWAP)
+        assert "held" in stale.receive()
+        graph = Graph.open(uri)
+        for name in ("cyd", "dan", "eve"):
+            graph.load({"Person": people(name)})
+        stale.say()
+        assert "ok" in stale.receive()
+    assert set(Graph.open(uri).rows("node:Person")["id"].to_pylist()) == {"ann", "bob", "cyd", "dan", "eve", "stale"}
+    check_every_version(uri)
+
+
 def test_one_key_wanted_by_eight_processes_has_one_winner(uri: str) -> None:
+    _forbid_locks(Path(uri))
     with workers(PROCESSES) as crowd:
         warm(crowd, uri)
         for number in range(5):
@@ -201,6 +222,11 @@ def test_six_inits_of_one_place_make_the_graph_of_the_winner(tmp_path: Path) -> 
             assert check_every_version(uri).versions == 1
             graph.load({f"Of{winners[0]}": [{"name": "works"}]})
             assert logical_state(uri)[f"main node:Of{winners[0]}"]
+
+
+def _forbid_locks(uri: Path) -> None:
+    """A file where the lock files would go: processes no longer queue, and only the swap itself keeps them apart."""
+    (uri / "__locks").write_text("")
 
 
 def _has(uri: str, table_key: str, entity_id: str) -> bool:

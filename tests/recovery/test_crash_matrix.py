@@ -10,7 +10,6 @@ import os
 import shutil
 import time
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,9 +46,9 @@ class Scene:
 
 
 @pytest.fixture(scope="module")
-def scenes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Scene]]:
+def scenes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Scene]:
     """Each operation run once without a crash, to learn what it makes visible and which failpoints it passes."""
-    yield {kind: _rehearse(kind, tmp_path_factory.mktemp(kind)) for kind in WRITERS}
+    return {kind: _rehearse(kind, tmp_path_factory.mktemp(kind)) for kind in WRITERS}
 
 
 def _rehearse(kind: str, folder: Path) -> Scene:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -113,7 +114,7 @@ def _check_branch(graph: Graph, branch: Branch, reader: _Reader, checked: Checke
 
 def _check_lineage(newest_first: list[GraphCommit]) -> None:
     """One chain from the head to the first commit: no fork, no gap, nothing twice."""
-    for child, parent in zip(newest_first, newest_first[1:], strict=False):
+    for child, parent in pairwise(newest_first):
         assert child.parent_commit_id == parent.graph_commit_id, f"{child} does not follow {parent}"
     assert newest_first[-1].parent_commit_id is None
     assert newest_first[-1].kind == "init"

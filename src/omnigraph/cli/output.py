@@ -1,6 +1,6 @@
 """What goes to stdout and stderr. Results go to stdout and nothing else does, so that it can always be parsed.
 
-Colours and fitting to the width appear on a terminal only; in a pipe or a file every line is whole and plain.
+Colours appear on a terminal only. Lines are never folded or cut to a width: an id can always be copied.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import datetime as dt
 import json
 import sys
 from collections.abc import Iterable, Sequence
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,13 +21,11 @@ if TYPE_CHECKING:
 _UNBOUNDED = 1_000_000
 
 
-def console(stream: IO[str] | None = None) -> Console:
+def console() -> Console:
     """A console for stdout that neither wraps nor interprets what it prints."""
     from rich.console import Console
 
-    out = stream or sys.stdout
-    width = None if out.isatty() else _UNBOUNDED
-    return Console(file=out, width=width, highlight=False, markup=False, emoji=False, soft_wrap=True)
+    return Console(file=sys.stdout, width=_UNBOUNDED, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
 def clean(text: str | None) -> str:
@@ -64,18 +62,15 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
     if not found:
         print_line("(none)")
         return
-    # In a file the ends of the lines are part of the text, so the last column is not padded there.
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in columns:
-        table.add_column(name, overflow="fold")
+        table.add_column(name, no_wrap=True)
     for row in found:
         table.add_row(*row)
     out = console()
-    if out.is_terminal:
-        out.print(table)
-        return
     with out.capture() as captured:
         out.print(table)
+    # The padding of the last column would be part of the line in a file, and one line too many on a terminal.
     sys.stdout.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
 
 

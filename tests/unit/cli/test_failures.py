@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
+import sys
 import warnings
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -171,6 +174,39 @@ def test_destructive_changes_of_remote_graphs_need_consent(cli: Cli) -> None:
 def test_consent_by_flag_or_by_place() -> None:
     options.require_consent("s3://bucket/graph", "branch delete", yes=True, json=True)
     options.require_consent("/local/graph", "branch delete", yes=False, json=True)
+
+
+class Terminal(io.StringIO):
+    """A stream that a person sits at."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("answer", "is_given"), [("yes\n", True), ("y\n", False), ("", False)])
+def test_consent_is_asked_for_on_a_terminal(monkeypatch: pytest.MonkeyPatch, answer: str, is_given: bool) -> None:
+    monkeypatch.setattr(sys, "stdin", Terminal(answer))
+    monkeypatch.setattr(sys, "stderr", screen := Terminal())
+    with nullcontext() if is_given else pytest.raises(errors.InvalidArgument, match="was not confirmed"):
+        options.require_consent("s3://bucket/graph", "branch delete exp", yes=False, json=False)
+    assert screen.getvalue() == "branch delete exp on s3://bucket/graph: type yes to go on: "
+
+
+def test_a_terminal_gets_colours_and_progress(
+    cli: Cli, graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "eve.jsonl").write_text('{"type": "Person", "data": {"name": "Eve"}}\n')
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stderr", screen := Terminal())
+    load = ("load", graph.uri, "--data", tmp_path / "eve.jsonl", "--mode", "merge")
+    assert cli(*load).out.startswith("loaded ")
+    assert "reading eve.jsonl" in screen.getvalue()
+    monkeypatch.setattr(sys, "stderr", screen := Terminal())
+    assert cli(*load, "--quiet").code == 0
+    assert screen.getvalue() == ""
+    monkeypatch.setattr(sys, "stdout", screen := Terminal())
+    assert cli("log", graph.uri, "--graph").code == 0
+    assert "\x1b[" in screen.getvalue()
 
 
 @pytest.mark.parametrize(
