@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 from lance import LanceOperation
+from lance.schema import LanceSchema
 
 from omnigraph.storage.faults import translated
 from omnigraph.storage.staged import commit_detached
@@ -16,7 +17,9 @@ def add_column(store: TableStore, base: Table, field: pa.Field, default: Any | N
     """A version with one more column: null in every row, which moves no data, or `default` in every row."""
     if default is None or not base.fragments:
         fragments = list(base.fragments.values())
-        schema: Any = base.schema.append(field.with_nullable(True) if base.fragments else field)
+        widened = base.schema.append(field.with_nullable(True) if base.fragments else field)
+        # Columns are only ever added at the end, so numbering the whole schema gives every old field its old id.
+        schema = LanceSchema.from_pyarrow(widened)
         return commit_detached(store, base, LanceOperation.Merge(fragments, schema), keeps_indexes=False)
 
     def filled(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -195,15 +195,21 @@ def test_a_column_is_added_beside_the_data(store: TableStore) -> None:
 
     base = appended(store, appended(store, store.create("nodes/x", SCHEMA), "a", "b"), "c")
     base, _ = fold_tail(store, base, ["id"], 0)
+    base = add_column(store, base, pa.field("tags", pa.list_(pa.string())))
     wide = add_column(store, base, pa.field("nick", pa.string()))
     assert wide.scan(["id", "nick"]).to_pylist() == [{"id": i, "nick": None} for i in "abc"]
     scored = add_column(store, wide, pa.field("score", pa.int64()), default=7)
     assert scored.scan(["score"])["score"].to_pylist() == [7, 7, 7]
     assert locate(scored, ["b"], EMPTY_TAIL).ids == ("b",)
-    assert base.scan().column_names == ["id", "n"], "the old version reads as it was"
-    more = pa.table({"id": ["d"], "n": pa.array([1], pa.int32()), "nick": ["x"], "score": pa.array([9])})
+    assert base.scan().column_names == ["id", "n", "tags"], "the old version reads as it was"
+    more = pa.table(
+        {"id": ["d"], "n": pa.array([1], pa.int32()), "tags": [["t"]], "nick": ["x"], "score": pa.array([9])}
+    )
     grown = apply_effect(store, scored, AppendRows(write_rows(store, scored, more)), EMPTY_TAIL).table
-    assert grown.scan(["id", "nick", "score"], where="nick = 'x'").to_pylist() == [{"id": "d", "nick": "x", "score": 9}]
+    assert grown.scan(["id", "tags", "nick", "score"], where="nick = 'x'").to_pylist() == [
+        {"id": "d", "tags": ["t"], "nick": "x", "score": 9}
+    ]
+    assert grown.scan(["n"])["n"].to_pylist() == [0, 1, 0, 1]
     empty = add_column(store, store.create("nodes/y", SCHEMA), pa.field("z", pa.bool_()))
     assert empty.scan().column_names == ["id", "n", "z"]
     assert store.head_version("nodes/x") == 2
