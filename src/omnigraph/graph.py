@@ -13,19 +13,20 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from omnigraph.errors import ConflictError, DataError, InvalidArgument, NotFound
+from omnigraph.errors import ConflictError, DataError, InvalidArgument, NotFound, OmnigraphError
 from omnigraph.maintenance.repair import RepairReport, repair
 from omnigraph.schema.catalog import Catalog
 from omnigraph.storage.layout import GraphRoot
 from omnigraph.storage.lookup import in_list
 from omnigraph.versioning.commits import GraphCommit
 from omnigraph.versioning.contracts import load_source
-from omnigraph.versioning.manifest import INTERNAL_SCHEMA_VERSION, ManifestState
+from omnigraph.versioning.manifest import ManifestState
 from omnigraph.versioning.recovery import PendingIntent, RecoveryRecord
 from omnigraph.versioning.refs import MAIN, Branch
 from omnigraph.versioning.repository import CommitFilter, Repository
 from omnigraph.versioning.snapshot import Snapshot, TableEntry
 from omnigraph.versioning.staging import open_table
+from omnigraph.versioning.stamp import INTERNAL_SCHEMA_VERSION
 from omnigraph.versioning.store import GraphStore, Settings
 from omnigraph.versioning.tags import Tag
 from omnigraph.write.create import create_graph
@@ -106,7 +107,12 @@ class Graph:
             )  # fmt: skip
 
         fresh_first = mode != APPEND or self._store.root.is_local
-        result = attempt(True) if mode == OVERWRITE else _reprepared(attempt, fresh_first=fresh_first)
+        try:
+            result = attempt(True) if mode == OVERWRITE else _reprepared(attempt, fresh_first=fresh_first)
+        except OmnigraphError:
+            if created:  # a refused load leaves nothing behind, also not the branch it would have begun
+                self._repository.refs.delete(branch)
+            raise
         return replace(result, base_branch=from_branch, branch_created=created)
 
     def delete(

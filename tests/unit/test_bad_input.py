@@ -26,7 +26,7 @@ from omnigraph.errors import (
     SchemaError,
     StoreUnavailable,
 )
-from omnigraph.versioning.manifest import STAMP
+from omnigraph.versioning.stamp import STAMP
 from tests.conftest import SCHEMA
 from tests.support.rows import person
 from tests.support.s3 import S3Server

@@ -52,8 +52,6 @@ def report_misuse(error: Exception, *, json: bool) -> int:
     """Show what is wrong with the command line."""
     misuse = cast("_Misuse", error)
     message = misuse.format_message()
-    if not message:  # asked for nothing: the help has been printed
-        return misuse.exit_code
     context = getattr(misuse, "ctx", None)
     if json:
         print_json({"error": message, "code": "usage", "retryable": False})

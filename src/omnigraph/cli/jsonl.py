@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from omnigraph.errors import DataError, OmnigraphError
+from omnigraph.errors import DataError, DuplicateKey, OmnigraphError
 
 STDIN_NAME = "<stdin>"
 _BOM = "\ufeff"
 _BLANK = " \t\r\n"
-_ROW_PREFIX = re.compile(r"row \d+(?:: | )")
-_OTHER_ROW = re.compile(r"(?<= is also in row )\d+$")
+_ROW_PREFIX = re.compile(r"^row \d+(?:: | )")
+_OTHER_ROW = re.compile(r"(?<= is also in )row (\d+)$")
 _KINDS = {list: "a list", str: "text", bool: "true or false", int: "a number", float: "a number", type(None): "null"}
 
 
@@ -66,16 +66,14 @@ class Rows:
         """An error about the n-th row as an error about a line."""
         if error.row is None or not 1 <= error.row <= len(self.lines):
             return RefusedRow(error, path=self.name, line=None)
-        message = _ROW_PREFIX.sub("", error.message, count=1) if _ROW_PREFIX.match(error.message) else error.message
-        message = _OTHER_ROW.sub(lambda found: self._line_text(found.group()), message)
+        message = _ROW_PREFIX.sub("", error.message)
+        if isinstance(error, DuplicateKey):
+            message = _OTHER_ROW.sub(lambda found: f"line {self.lines[int(found[1]) - 1]}", message)
         return RefusedRow(error, path=self.name, line=self.lines[error.row - 1], message=message)
 
     def find(self, wanted: Callable[[dict[str, Any]], bool]) -> int | None:
         """The line of the first object that fits."""
         return next((line for value, line in zip(self.values, self.lines, strict=True) if wanted(value)), None)
-
-    def _line_text(self, row: str) -> str:
-        return str(self.lines[int(row) - 1]) if int(row) <= len(self.lines) else row
 
 
 def read_rows(lines: Iterable[bytes], name: str, on_bytes: Callable[[int], None] | None = None) -> Rows:

@@ -14,7 +14,7 @@ from typing import Annotated, TextIO
 
 import typer
 
-from omnigraph.cli.commands import branch, commit, data, log, recovery, schema, tag, version
+from omnigraph.cli.commands import branch, commit, data, log, recovery, repair, schema, tag, version
 from omnigraph.cli.failures import (
     FAILED,
     INTERRUPTED,
@@ -44,6 +44,7 @@ app.add_typer(commit.app, name="commit")
 app.command("log")(log.log)
 app.add_typer(schema.app, name="schema")
 app.add_typer(recovery.app, name="recovery")
+app.command("repair")(repair.repair)
 app.command("version")(version.version)
 
 

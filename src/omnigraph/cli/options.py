@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from omnigraph.cli.failures import UsageError
+from omnigraph.cli.failures import MISUSED, UsageError
 from omnigraph.cli.output import note
 from omnigraph.errors import InvalidArgument, NotFound, VersionNotFound
 
@@ -46,6 +46,19 @@ At = Annotated[
 ]
 Branch = Annotated[str | None, typer.Option("--branch", metavar="BRANCH", help="A branch.", show_default=False)]
 Limit = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="At most N commits.")]
+
+
+def group(purpose: str) -> typer.Typer:
+    """Commands about one noun. The noun alone shows them, and counts as an incomplete command line."""
+    commands = typer.Typer()
+
+    @commands.callback(invoke_without_command=True, help=purpose)
+    def show_help(context: typer.Context) -> None:
+        if context.invoked_subcommand is None:
+            typer.echo(context.get_help())
+            raise typer.Exit(MISUSED)
+
+    return commands
 
 
 def usage(message: str) -> NoReturn:

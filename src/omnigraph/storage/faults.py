@@ -5,6 +5,7 @@ Substrate errors are typed only in part, so this module may look at message text
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -40,12 +41,15 @@ _UNREACHABLE = (
 )
 
 
+# Lance ends its messages with the place in its own source.
+_SOURCE_POSITION = re.compile(r",? /?[\w./~-]+\.rs:\d+:\d+")
 # Where the S3 client looks last; when it is named in an error, everything before it had no credentials either.
 _METADATA_SERVICE = "169.254.169.254"
 
 
 def _first_line(error: BaseException) -> str:
-    return str(error).strip().split("\n", 1)[0][:400]
+    line = str(error).strip().split("\n", 1)[0]
+    return _SOURCE_POSITION.sub("", line)[:400]
 
 
 def translate(error: BaseException, doing: str) -> OmnigraphError:
@@ -70,9 +74,7 @@ def translate(error: BaseException, doing: str) -> OmnigraphError:
             message, hint="the file is damaged; nothing was changed. Restore it from a copy of the store"
         )
     if any(word in text for word in _UNREACHABLE):
-        return StoreUnavailable(
-            message, hint="check that the store is reachable, writable and that AWS_* variables are set"
-        )
+        return StoreUnavailable(message, hint="check that the store is there, reachable and writable by you")
     return StorageError(message)
 
 

@@ -14,13 +14,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from omnigraph.errors import CorruptGraph, FormatUnsupported
+from omnigraph.errors import CorruptGraph
 from omnigraph.storage.manifest_table import ManifestVersion
 from omnigraph.versioning.commits import GraphCommit
 from omnigraph.versioning.snapshot import Snapshot, TableEntry
-
-INTERNAL_SCHEMA_VERSION = 1
-STAMP = "omnigraph:internal_schema_version"
+from omnigraph.versioning.stamp import INTERNAL_SCHEMA_VERSION, STAMP, refuse_if_unsupported
 
 # Manifest rows are small and rewritten often: searching for a good encoding costs more than it saves.
 _PLAIN = {"lance-encoding:compression": "none", "lance-encoding:dict-divisor": "100000"}
@@ -87,27 +85,9 @@ class ManifestState:
         return replace(self, version=version)
 
 
-def check_stamp(schema: pa.Schema, where: str) -> None:
-    """Refuse a graph of another storage format before anything else of it is read."""
-    raw = (schema.metadata or {}).get(STAMP.encode())
-    found = int(raw) if raw is not None and raw.isdigit() else None
-    if found == INTERNAL_SCHEMA_VERSION:
-        return
-    if found is not None and found > INTERNAL_SCHEMA_VERSION:
-        raise FormatUnsupported(
-            f"{where} has internal schema {found}; this omnigraph serves {INTERNAL_SCHEMA_VERSION}",
-            hint="upgrade omnigraph to open this graph",
-        )
-    shown = "no readable stamp" if found is None else f"internal schema {found}"
-    raise FormatUnsupported(
-        f"{where} has {shown}; this omnigraph serves {INTERNAL_SCHEMA_VERSION}",
-        hint="export it with the omnigraph that created it, then `omnigraph init` and `omnigraph load` the export here",
-    )
-
-
 def read_state(opened: ManifestVersion, branch: str, native_branch: str | None) -> ManifestState:
     """Parse one version."""
-    check_stamp(opened.schema, opened.location)
+    refuse_if_unsupported(opened.schema, opened.location)
     rows = opened.rows(_READ_COLUMNS).to_pydict()
     parser = _StateParser()
     for i in range(len(rows["object_id"])):

@@ -90,8 +90,11 @@ def batch_from_rows(entity: EntityType, rows: list[Mapping[str, Any]], numbers: 
         for column, name in ENDPOINTS.items():
             ends[column] = _text_column(entity, name, [row.get(name) for row in rows], numbers)
     given = [row.get("id") for row in rows]
-    if any(value is None and "id" in row for value, row in zip(given, rows, strict=True)):
-        raise InvalidValue(f"{entity.name}: id cannot be null", type_key=entity.table_key, field="id")
+    for value, row, number in zip(given, rows, numbers, strict=True):
+        if value is None and "id" in row:
+            raise InvalidValue(
+                f"row {number}: {entity.name}.id cannot be null", type_key=entity.table_key, row=number, field="id"
+            )
     explicit = _text_column(entity, "id", given, numbers, required=False) if any(v is not None for v in given) else None
     return _assemble(entity, columns, ends, explicit, numbers, mint)
 

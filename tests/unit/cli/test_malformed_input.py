@@ -60,7 +60,7 @@ LINES: dict[str, tuple[bytes, str]] = {
     "endpoint inside data": (b'{"edge": "Knows", "data": {"from": "Ada", "to": "Bob"}}', "bad.jsonl:3: 'from' belongs"),
     "endpoint is a number": (b'{"edge": "Knows", "from": 1, "to": "Bob"}', "bad.jsonl:3: Knows.from must be text"),
     "id against the key": (b'{"type": "Person", "data": {"name": "Z", "id": "Q"}}', "bad.jsonl:3: Person id 'Q'"),
-    "same key twice": (GOOD.strip(), "bad.jsonl:3: @unique violation on Person.name: 'Eve' is also in row 1"),
+    "same key twice": (GOOD.strip(), "bad.jsonl:3: @unique violation on Person.name: 'Eve' is also in line 1"),
     "key that exists": (b'{"type": "Person", "data": {"name": "Ada"}}', "bad.jsonl:3: node:Person already has"),
 }  # fmt: skip
 
@@ -99,7 +99,7 @@ def test_the_other_row_of_a_duplicate_is_a_line_too(cli: Cli, graph: Graph, tmp_
     file = tmp_path / "twice.jsonl"
     file.write_bytes(b"\n\n" + GOOD + b"\n" + GOOD)
     failed = cli("load", graph.uri, "--data", file, "--mode", "merge")
-    assert "twice.jsonl:5: @unique violation on Person.name: 'Eve' is also in row 3" in failed.err
+    assert "twice.jsonl:5: @unique violation on Person.name: 'Eve' is also in line 3" in failed.err
 
 
 def test_windows_line_ends_blank_lines_and_a_missing_last_newline_are_fine(

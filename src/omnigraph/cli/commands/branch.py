@@ -9,7 +9,7 @@ import typer
 from omnigraph.cli import options
 from omnigraph.cli.output import clean, print_json, print_line
 
-app = typer.Typer(help="Lines of history that do not disturb each other.", no_args_is_help=True)
+app = options.group("Lines of history that do not disturb each other.")
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The branch.", show_default=False)]
 
 

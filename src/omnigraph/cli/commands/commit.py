@@ -9,7 +9,7 @@ import typer
 from omnigraph.cli import options
 from omnigraph.cli.output import clean, commit_json, print_json, print_line, print_table, time_text
 
-app = typer.Typer(help="What was published, when and by whom.", no_args_is_help=True)
+app = options.group("What was published, when and by whom.")
 
 
 @app.command("list")

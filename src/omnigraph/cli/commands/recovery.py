@@ -6,15 +6,13 @@ import json as jsonlib
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from omnigraph.cli import options
 from omnigraph.cli.output import print_json, print_table, time_text
 
 if TYPE_CHECKING:
     from omnigraph.graph import Graph
 
-app = typer.Typer(help="Writes whose writer died half-way.", no_args_is_help=True)
+app = options.group("Writes whose writer died half-way.")
 
 
 @app.command("list")

@@ -15,7 +15,7 @@ from omnigraph.errors import InvalidArgument, LanguageError
 if TYPE_CHECKING:
     from omnigraph.schema.lint import LintFinding, LintReport
 
-app = typer.Typer(help="The types that a graph has.", no_args_is_help=True)
+app = options.group("The types that a graph has.")
 
 
 @app.command("show")

@@ -9,7 +9,7 @@ import typer
 from omnigraph.cli import options
 from omnigraph.cli.output import print_json, print_line, print_table, tag_json, time_text
 
-app = typer.Typer(help="Names for states of the graph that should last.", no_args_is_help=True)
+app = options.group("Names for states of the graph that should last.")
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The tag.", show_default=False)]
 
 
