@@ -116,7 +116,6 @@ def test_a_child_that_is_claimed_after_its_parent_went_is_whole(uri: str) -> Non
     check_every_version(uri)
 
 
-@pytest.mark.xfail(reason="a second deleter that finds the branch closed removes the claim of its successor")
 def test_a_late_deleter_does_not_remove_the_branch_that_came_after(uri: str) -> None:
     Graph.open(uri).branches.create("dev")
     with workers(1) as [late]:
@@ -132,7 +131,6 @@ def test_a_late_deleter_does_not_remove_the_branch_that_came_after(uri: str) -> 
     assert Graph.open(uri).rows("node:Person", "dev").num_rows == 3
 
 
-@pytest.mark.xfail(reason="a closed branch is listed as long as its claim is there")
 def test_a_branch_whose_deletion_was_cut_short_is_not_listed_as_if_it_lived(uri: str) -> None:
     Graph.open(uri).branches.create("dev")
     with workers(1) as [deleter]:

@@ -205,7 +205,6 @@ def test_a_reader_of_a_snapshot_sees_the_same_rows_while_writers_commit(uri: str
     assert graph.rows("node:Person").num_rows == before.num_rows + 80
 
 
-@pytest.mark.xfail(reason="Lance's create is no put-if-absent: a loser writes version 2 over the winner", strict=False)
 def test_six_inits_of_one_place_make_the_graph_of_the_winner(tmp_path: Path) -> None:
     with workers(6) as crowd:
         at_once(crowd, "open", str(tmp_path / "none"), [{}] * 6)

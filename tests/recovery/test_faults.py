@@ -52,10 +52,7 @@ def test_a_failing_intent_put_aborts_with_no_effect(uri: str) -> None:
         Point.INTENT_BEGUN,
         Point.TABLE_STAGED,
         Point.INTENT_BEFORE_COMPLETE,
-        pytest.param(
-            Point.INTENT_COMPLETED,
-            marks=pytest.mark.xfail(reason="an intent whose last put fails late is not withdrawn before the error"),
-        ),
+        Point.INTENT_COMPLETED,
     ],
 )
 def test_what_was_reported_as_failed_is_never_published_later(uri: str, point: Point) -> None:
@@ -77,7 +74,6 @@ def test_a_swap_of_unknown_outcome_is_looked_up_and_made_once(uri: str, point: P
     assert recovery_files(uri) == []
 
 
-@pytest.mark.xfail(reason="the row of a commit that is tried again keeps the time of its first attempt")
 def test_the_commit_that_a_retried_write_returns_is_the_one_that_is_stored(uri: str) -> None:
     with armed(f"{Point.BEFORE_SWAP}:error:1"):
         commit = Graph.open(uri).load(DAN).commit
@@ -151,16 +147,15 @@ def test_a_conflict_whose_withdrawal_fails_leaves_the_outcome_open(uri: str) -> 
     assert audit(uri) == ["RolledBack"]
 
 
-@pytest.mark.xfail(reason="a fold that fails after the commit is reported as the failure of the write")
 @pytest.mark.parametrize("point", [Point.FOLD_COMPACTED, Point.FOLD_INDEXED, Point.FOLD_PUBLISHED])
 def test_a_failing_fold_is_not_the_failure_of_the_write_that_is_already_visible(uri: str, point: Point) -> None:
     graph = Graph.open(uri)
-    with armed(f"{point}:error"):
+    with armed(f"{point}:error"), pytest.warns(RuntimeWarning, match="could not be folded"):
         for i in range(66):
             graph.load({"Person": people(f"p{i}")})
+    assert graph.rows("node:Person").num_rows == 66 + 3
 
 
-@pytest.mark.xfail(reason="emptying an empty table asks to flush the file of a version that was never written")
 @pytest.mark.parametrize("types", [("Company",), ("Company", "WorksAt")])
 def test_overwriting_nothing_with_nothing_is_no_failure(
     uri: str, types: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
@@ -181,23 +176,19 @@ def _newer(body: bytes) -> bytes:
     return json.dumps({**json.loads(body), "format": 99}).encode()
 
 
-def _bug(change: Callable[[bytes], bytes], name: str, reason: str) -> Any:
-    return pytest.param(change, id=name, marks=pytest.mark.xfail(reason=reason))
-
-
 HEADERS = [
     pytest.param(_cut, id="cut short"),
     pytest.param(lambda _: b"\x00\xff", id="noise"),
     pytest.param(lambda _: b"[]", id="a list"),
     pytest.param(lambda _: b"{}", id="an empty object"),
     pytest.param(_newer, id="newer"),
-    _bug(lambda _: b"", "empty", "an empty intent is taken for one that is gone, and removed without a word"),
+    pytest.param(lambda _: b"", id="empty"),
 ]
 PLANS = [
-    _bug(_cut, "cut short", "an unreadable plan is listed as publishable"),
-    _bug(lambda _: b"", "empty", "an unreadable plan is listed as publishable"),
-    _bug(lambda _: b"[]", "a list", "a plan that is not an object stops every open with AttributeError"),
-    _bug(_newer, "newer", "an unreadable plan is listed as publishable"),
+    pytest.param(_cut, id="cut short"),
+    pytest.param(lambda _: b"", id="empty"),
+    pytest.param(lambda _: b"[]", id="a list"),
+    pytest.param(_newer, id="newer"),
 ]
 
 
@@ -220,11 +211,10 @@ def _check_unreadable(uri: str, part: str, change: Callable[[bytes], bytes]) -> 
     body = change(path.read_bytes())
     path.write_bytes(body)
     expire_intents(uri)
-    for _ in range(2):
+    for settings in (EXPIRED, EXPIRED, None):
         with pytest.warns(RuntimeWarning, match="cannot be read and is kept"):
-            graph = Graph.open(uri, settings=EXPIRED)
+            graph = Graph.open(uri, settings=settings)
     assert path.read_bytes() == body
-    graph = Graph.open(uri)
     assert graph.load({"Person": people("eve")}).commit is not None
     assert {"ann", "eve"} <= set(graph.rows("node:Person")["id"].to_pylist())
     [intent] = graph.recovery.list()
@@ -233,7 +223,6 @@ def _check_unreadable(uri: str, part: str, change: Callable[[bytes], bytes]) -> 
     assert audit(uri) == []
 
 
-@pytest.mark.xfail(reason="each sweep of an unreadable intent leaves one more lease object")
 def test_an_unreadable_intent_does_not_gather_files(uri: str) -> None:
     with crash_at(Point.INTENT_BEGUN):
         Graph.open(uri).load(DAN)

@@ -168,7 +168,6 @@ def test_an_owner_that_lost_its_requirement_to_a_rival_is_told_so_once(uri: str)
 
 
 @pytest.mark.processes
-@pytest.mark.xfail(reason="a recovery that lost its lease withdraws what the new owner is about to publish")
 def test_a_recovery_that_lost_its_lease_leaves_the_outcome_to_the_new_owner(uri: str) -> None:
     crashed_load(uri, dan())
     time.sleep(0.01)

@@ -5,7 +5,7 @@
     __manifest/                     the state of main; __manifest/tree/<native>/ the state of each other branch
     nodes/<fnv1a64(type)>-<ulid>/   one Lance table per node type
     edges/<fnv1a64(type)>-<ulid>/   one per edge type
-    __refs/<branch>.json            claim of a branch name           __tags/<tag>.json    a tag
+    __refs/<branch>/<n>.json        n-th claim of a branch name      __tags/<tag>.json    a tag
     __schema/<hash>.json            an accepted schema               __history/...        settled commits
     __recovery/<ulid>.*             publish intents                  __gc/<ulid>.json     what a collector condemned
     __changes/<commit>/<table>.json long change lists                __quarantine/        damaged files, moved by repair
@@ -92,19 +92,24 @@ def manifest_path(native_branch: str | None) -> str:
     return MANIFEST if native_branch is None else f"{MANIFEST}/tree/{quote(native_branch, safe='.')}"
 
 
-def ref_path(branch: str) -> str:
-    """The claim of a branch name."""
-    return f"{REFS}/{quote(branch, safe='')}.json"
+def quoted(name: str) -> str:
+    """A branch or tag name as one path segment."""
+    return quote(name, safe="")
+
+
+def unquoted(segment: str) -> str:
+    """The inverse of `quoted`."""
+    return unquote(segment)
 
 
 def tag_path(tag: str) -> str:
     """The object of a tag."""
-    return f"{TAGS}/{quote(tag, safe='')}.json"
+    return f"{TAGS}/{quoted(tag)}.json"
 
 
-def name_of(path: str) -> str:
-    """The branch or tag name behind `ref_path` and `tag_path`."""
-    return unquote(path.rsplit("/", 1)[-1].removesuffix(".json"))
+def tag_name(path: str) -> str:
+    """The inverse of `tag_path`."""
+    return unquoted(path.rsplit("/", 1)[-1].removesuffix(".json"))
 
 
 def version_file(version: int) -> str:

@@ -70,16 +70,21 @@ class ManifestStore:
     def create(self, location: str, rows: pa.Table) -> ManifestVersion:
         """A new manifest whose first version already holds a complete state."""
         with translated(f"creating {location}"):
-            dataset = lance.write_dataset(
-                rows,
-                self._root.join(location),
-                mode="create",
+            uri = self._root.join(location)
+            fragments = write_fragments(
+                rows, uri, mode="overwrite", enable_stable_row_ids=True, storage_options=self._options
+            )
+            # Lance's own "create" writes version 2 over a rival's version 1; this is strict, like every other swap.
+            dataset = LanceDataset.commit(
+                uri,
+                LanceOperation.Overwrite(rows.schema, fragments),
+                read_version=0,
+                max_retries=0,
                 enable_stable_row_ids=True,
                 storage_options=self._options,
-                session=self._session,
             )
-        fragments = [f"{location}/data/{f.path}" for frag in dataset.get_fragments() for f in frag.metadata.files]
-        self._durability.sync_files([*fragments, f"{location}/{version_file(int(dataset.version))}"])
+        files = [f"{location}/data/{f.files[0].path}" for f in fragments]
+        self._durability.sync_files([*files, f"{location}/{version_file(int(dataset.version))}"])
         self._durability.sync_ancestors(location)
         return ManifestVersion(location, int(dataset.version), dataset)
 

@@ -33,6 +33,7 @@ class Staged:
 
 
 MAX_HASHED_ROWS = 256
+_FIRST_DETACHED = 2**63
 
 
 def write_rows(store: TableStore, base: Table, rows: pa.Table | pa.RecordBatchReader) -> tuple[WrittenFragment, ...]:
@@ -77,6 +78,8 @@ def commit_detached(
 def durable_files(staged: Staged) -> list[str]:
     """Every file, relative to the graph root, that must be on disk before this version may be published."""
     table = staged.table
+    if table.version < _FIRST_DETACHED:  # nothing changed: the version is the table's birth
+        return []
     files = [f"{table.path}/data/{name}" for name in staged.added_files]
     for fragment_id in staged.masked_fragments:
         deletions = table.fragments[fragment_id].deletion_file

@@ -10,7 +10,6 @@ other hands. Intents are not flushed: one that a power loss takes away belongs t
 from __future__ import annotations
 
 import datetime as dt
-import time
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from omnigraph.storage.layout import RECOVERY
 from omnigraph.storage.objects import ObjectInfo
 from omnigraph.versioning.plan import PLAN_FORMAT, PublishPlan, plan_to_json
 from omnigraph.versioning.snapshot import TableEntry
-from omnigraph.versioning.store import GraphStore
+from omnigraph.versioning.store import GraphStore, ticks
 
 
 def _path(commit_id: str, part: str) -> str:
@@ -82,7 +81,7 @@ class Intents:
         }
         hit(Point.INTENT_BEFORE_BEGIN)
         self._store.objects.put_new_json(_path(commit_id, "json"), header, flush=False)
-        self._held[commit_id] = _Lease(0, time.monotonic())
+        self._held[commit_id] = _Lease(0, ticks())
         hit(Point.INTENT_BEGUN)
 
     def complete(self, plan: PublishPlan) -> None:
@@ -99,20 +98,25 @@ class Intents:
         lease = self._held.get(commit_id)
         if lease is None:
             raise PlanExpired(f"the intent of commit {commit_id} is not this process's", hint="repeat the write")
-        if time.monotonic() - lease.begun < self._store.settings.lease / 2:
+        if ticks() - lease.begun < self._store.settings.lease / 2:
             return
-        if not self._take(commit_id, lease.number + 1) or self._store.objects.exists(_path(commit_id, "aborted")):
+        if not self._take(commit_id, lease.number + 1) or not self._is_pending(commit_id):
             raise PlanExpired(
                 f"commit {commit_id} took so long that recovery took it over",
                 hint="ask for the commit before you repeat the write",
             )
+
+    def _is_pending(self, commit_id: str) -> bool:
+        """Neither resolved, which removes the intent, nor withdrawn."""
+        objects = self._store.objects
+        return objects.exists(_path(commit_id, "json")) and not objects.exists(_path(commit_id, "aborted"))
 
     def take_over(self, files: IntentFiles) -> bool:
         """Become the owner of an expired intent; False when somebody else just did."""
         return self._take(files.commit_id, files.lease + 1)
 
     def _take(self, commit_id: str, number: int) -> bool:
-        asked = time.monotonic()
+        asked = ticks()
         if not self._store.objects.put_new(_path(commit_id, f"lease-{number}"), b"", flush=False):
             return False
         self._held[commit_id] = _Lease(number, asked)
@@ -150,8 +154,8 @@ class Intents:
 
     def remove_all(self, files: IntentFiles) -> None:
         """Remove every object of a resolved intent except its withdrawal."""
-        leases = {f"lease-{n}" for n in range(1, files.lease + 2)}
-        self._remove(files.commit_id, sorted((files.parts | leases) - {"aborted"}, reverse=True))
+        parts = files.parts.union(self._own_parts(files.commit_id))
+        self._remove(files.commit_id, sorted(parts - {"aborted"}, reverse=True))
 
     def remove_withdrawal(self, commit_id: str) -> None:
         """Remove an old withdrawal."""

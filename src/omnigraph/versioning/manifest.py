@@ -192,8 +192,8 @@ class RowWriter:
             )
         rows.extend(_extent_row(extent) for extent in state.extents)
         for commit in state.commits.values():
-            # A commit that lost its slot is written again with another parent and version.
-            memo = (commit.graph_commit_id, commit.parent_commit_id, commit.manifest_version)
+            # A commit that lost its slot is written again with another version and time.
+            memo = (commit.graph_commit_id, commit.manifest_version, commit.created_at, commit.actor_id)
             kept[memo] = self._kept.get(memo) or (_commit_row(commit),)
             rows.extend(kept[memo])
         rows.append(_row(f"graph_head:{state.branch}", "graph_head", location=state.head))

@@ -140,6 +140,8 @@ def plan_to_json(plan: PublishPlan) -> dict[str, Any]:
 
 def plan_from_json(value: Mapping[str, Any]) -> PublishPlan:
     """The inverse of `plan_to_json`."""
+    if not isinstance(value, Mapping):
+        raise CorruptGraph("the intent is not a publish plan")
     if value.get("format", 0) > PLAN_FORMAT:
         raise FormatUnsupported(
             f"intent format {value['format']} is newer than this omnigraph", hint="upgrade omnigraph"

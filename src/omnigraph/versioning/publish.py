@@ -30,7 +30,7 @@ from omnigraph.versioning.manifest import ManifestState
 from omnigraph.versioning.plan import PublishPlan, TableChange
 from omnigraph.versioning.requirements import rebase
 from omnigraph.versioning.snapshot import TableEntry
-from omnigraph.versioning.store import GraphStore, now_us
+from omnigraph.versioning.store import GraphStore, now_us, ticks
 from omnigraph.versioning.tips import BranchTip, Tips, require_open
 
 PUBLISHER_RETRY_BUDGET = 5
@@ -64,19 +64,22 @@ class Publisher:
             self._intents.finish(plan.commit_id)
         return commit
 
-    def close_branch(self, tip: BranchTip) -> None:
-        """Publish the version after which a branch takes no more writes. Every late writer loses its swap to it."""
+    def close_branch(self, tip: BranchTip) -> bool:
+        """Publish the version after which a branch takes no more writes. Every late writer loses its swap to it.
+
+        True when this call closed it, False when it was closed already.
+        """
         self._store.require_writable()
-        deadline = time.monotonic() + self._store.settings.publish_deadline
+        deadline = ticks() + self._store.settings.publish_deadline
         with tip.turn():
             while True:
                 state, opened, read_at = tip.swap_base()
                 if state.closed:
-                    return
-                if time.monotonic() > deadline:
+                    return False
+                if ticks() > deadline:
                     raise PublishContention(f"branch {tip.branch!r} is too busy to be closed; try again")
                 if self._swap(tip, opened, replace(state, closed=True, version=state.version + 1), read_at, ()):
-                    return
+                    return True
 
     def _until_published(self, tip: BranchTip, attempt: _Attempt) -> GraphCommit:
         while True:
@@ -112,12 +115,12 @@ class Publisher:
         except CommitLost:
             tip.reload()
             return False
-        if time.monotonic() - read_at > self._store.settings.stale_base:
+        if ticks() - read_at > self._store.settings.stale_base:
             latest, _ = tip.reload()
             if target.closed:
                 return latest.closed
             return history.find(self._store.objects, latest, target.head) is not None
-        tip.advance(target, swapped, time.monotonic())
+        tip.advance(target, swapped, ticks())
         return True
 
     def _report_failure(self, plan: PublishPlan, attempt: _Attempt, error: OmnigraphError, keep_intent: bool) -> None:
@@ -133,7 +136,7 @@ class _Attempt:
         self.plan = plan
         self.unknown_slot: int | None = None
         self._store = store
-        self._deadline = time.monotonic() + store.settings.publish_deadline
+        self._deadline = ticks() + store.settings.publish_deadline
         self._moved = 0
         self._pause = _BACKOFF_FIRST
         # A plan with an intent was flushed before the intent said that it may be published.
@@ -174,7 +177,7 @@ class _Attempt:
 
     def pause_or_give_up(self) -> None:
         """Capped exponential back-off with full jitter, until the deadline."""
-        if time.monotonic() > self._deadline:
+        if ticks() > self._deadline:
             raise PublishContention("the branch is too busy: the publish deadline passed", hint="try again")
         time.sleep(random.random() * self._pause)
         self._pause = min(self._pause * 2, _BACKOFF_CAP)

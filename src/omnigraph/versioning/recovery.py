@@ -10,14 +10,13 @@ from __future__ import annotations
 import datetime as dt
 import json
 import threading
-import time
 import warnings
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 
-from omnigraph.errors import CorruptGraph, FormatUnsupported, MissingData, OmnigraphError, OutcomeUnknown
+from omnigraph.errors import ConflictError, CorruptGraph, FormatUnsupported, MissingData, NotFound, PlanExpired
 from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.layout import AUDIT
 from omnigraph.versioning import history
@@ -25,7 +24,7 @@ from omnigraph.versioning.commits import RECOVERY_ACTOR, GraphCommit
 from omnigraph.versioning.intents import IntentFiles, Intents
 from omnigraph.versioning.plan import PublishPlan, plan_from_json
 from omnigraph.versioning.publish import Publisher
-from omnigraph.versioning.store import GraphStore, now_us
+from omnigraph.versioning.store import GraphStore, now_us, ticks
 from omnigraph.versioning.tips import Tips
 
 ROLLED_FORWARD = "RolledForward"
@@ -76,7 +75,7 @@ class Recovery:
     def run(self) -> list[RecoveryRecord]:
         """Resolve every intent whose lease has expired. Run twice, the second time does nothing."""
         self._store.require_writable()
-        self._swept_at = time.monotonic()
+        self._swept_at = ticks()
         files = self._intents.list()
         now = self._store.store_clock() if files else dt.datetime.now(dt.UTC)
         records = [self._resolve(f) for f in files if f.parts != {"aborted"} and self._is_expired(f, now)]
@@ -87,7 +86,7 @@ class Recovery:
 
     def sweep_if_due(self) -> None:
         """The sweep of write entry: one listing, and only when the last one is a while ago."""
-        due = self._swept_at is None or time.monotonic() - self._swept_at > self._store.settings.sweep_interval
+        due = self._swept_at is None or ticks() - self._swept_at > self._store.settings.sweep_interval
         if due and self._sweeping.acquire(blocking=False):
             try:
                 self.run()
@@ -114,7 +113,8 @@ class Recovery:
     def _describe(self, files: IntentFiles, expired: bool) -> PendingIntent:
         try:
             header = self._header(files)
-        except OmnigraphError as error:
+            self._plan(files)
+        except (CorruptGraph, FormatUnsupported) as error:
             return PendingIntent(
                 operation_id=files.commit_id, state="invalid", lease_expired=expired, problem=error.message
             )
@@ -132,20 +132,23 @@ class Recovery:
         )
 
     def _resolve(self, files: IntentFiles) -> RecoveryRecord | None:
+        try:
+            if self._header(files) is None:  # its owner, or another recovery, was faster
+                return None
+            self._plan(files)
+        except (CorruptGraph, FormatUnsupported) as error:
+            warnings.warn(f"an intent cannot be read and is kept: {error.message}", RuntimeWarning, stacklevel=3)
+            return None
         if not self._intents.take_over(files):
             return None
         hit(Point.RECOVERY_TAKEN)
-        try:
-            header = self._header(files)
-            if header is None:  # its owner, or another recovery, was faster
-                self._intents.remove_all(files)
-                return None
-            plan = self._plan(files)
-        except (CorruptGraph, FormatUnsupported) as error:
-            warnings.warn(
-                f"intent {files.commit_id} cannot be read and is kept: {error.message}", RuntimeWarning, stacklevel=3
-            )
+        header, plan = self._header(files), self._plan(files)
+        if header is None:
+            self._intents.remove_all(files)
             return None
+        return self._decide(files, header, plan)
+
+    def _decide(self, files: IntentFiles, header: dict[str, Any], plan: PublishPlan | None) -> RecoveryRecord | None:
         commit = self._published(header)
         if commit is not None:
             return self._close(files, header, ROLLED_FORWARD, commit, "it had been published")
@@ -155,9 +158,9 @@ class Recovery:
         recovered = replace(plan, actor=RECOVERY_ACTOR, recovery_for_actor=plan.actor)
         try:
             commit = self._publisher.publish(recovered, keep_intent=True)
-        except OutcomeUnknown:
-            raise
-        except OmnigraphError as error:
+        except PlanExpired:  # it took so long that another recovery owns the intent now
+            return None
+        except (ConflictError, NotFound, MissingData, CorruptGraph) as error:
             return self._roll_back(files, header, error.message)
         hit(Point.RECOVERY_PUBLISHED)
         return self._close(files, header, ROLLED_FORWARD, commit, "its requirements still held")
@@ -203,7 +206,9 @@ class Recovery:
         return history.find(self._store.objects, state, header["operation_id"])
 
     def _header(self, files: IntentFiles) -> dict[str, Any] | None:
-        body = self._intents.read(files.commit_id, "json") or self._intents.read(files.commit_id, "staged")
+        body = self._intents.read(files.commit_id, "json")
+        if body is None:
+            body = self._intents.read(files.commit_id, "staged")
         if body is None:
             return None
         try:

@@ -1,51 +1,24 @@
-"""Branches: a public name claimed by one object, and behind it an incarnation with a manifest of its own.
+"""Branches: a claimed name, and behind it an incarnation with a manifest of its own.
 
 A new branch is born whole: its first manifest version holds the complete state, so it needs nothing of its parent and
-costs the same for one table or a thousand. Deleting publishes a closing version first, to which every late writer loses
-its swap; then the claim goes, and the files stay for the collector.
+costs the same for one table or a thousand. Deleting publishes a closing version, to which every late writer loses its
+swap. That version is what ends the branch; its files stay for the collector.
 """
 
 from __future__ import annotations
 
-import datetime as dt
-import re
-import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 
-from omnigraph.errors import BranchInUse, BranchNotFound, InvalidArgument, NameTaken
+from omnigraph.errors import BranchInUse, BranchNotFound, NameTaken
 from omnigraph.storage.failpoints import Point, hit
-from omnigraph.storage.layout import REFS, TAGS, manifest_path, name_of, ref_path, version_file
+from omnigraph.storage.layout import TAGS, manifest_path, tag_name
+from omnigraph.versioning.claims import MAIN, Branch, Claims, ListedClaim, check_name
 from omnigraph.versioning.manifest import ManifestState, RowWriter
 from omnigraph.versioning.publish import Publisher
-from omnigraph.versioning.store import GraphStore, mint, now_us
+from omnigraph.versioning.store import GraphStore, mint, now_us, ticks
 from omnigraph.versioning.tips import BranchTip, Tips, require_readable
 
-MAIN = "main"
-_NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9._/-]*[A-Za-z0-9_-])?")
-_HEAL_AFTER = dt.timedelta(seconds=60)
-_OWN_REMOVAL_SECONDS = 30.0
-
-
-@dataclass(frozen=True, slots=True)
-class Branch:
-    """A branch as its claim describes it. `native_branch` is the incarnation; None is main's."""
-
-    name: str
-    native_branch: str | None = None
-    parent: str | None = None
-    parent_native: str | None = None
-    base_commit: str | None = None
-    created_at: int = 0
-
-
-def check_name(name: str, what: str = "branch") -> None:
-    """Refuse names that could not be a file, a URL segment or a flag value, and those that belong to the system."""
-    if name.startswith("__"):
-        raise InvalidArgument(f"{what} names beginning with '__' belong to the system", hint="choose another name")
-    if len(name) > 200 or not _NAME.fullmatch(name) or ".." in name or "//" in name:
-        raise InvalidArgument(
-            f"{name!r} is not a {what} name", hint="use letters, digits and . _ - / (not at the ends), at most 200"
-        )
+__all__ = ["MAIN", "Branch", "Refs", "check_name"]
 
 
 class Refs:
@@ -55,29 +28,33 @@ class Refs:
         self._store = store
         self._tips = tips
         self._publisher = publisher
+        self._claims = Claims(store.objects)
+        # A closed branch says so itself, so a name that was resolved once need not be looked up again.
+        self._resolved: dict[str, Branch] = {}
 
     def tip(self, name: str) -> BranchTip:
         """The tip of a branch by its public name."""
         if name == MAIN:
             return self._tips.of(MAIN, None)
-        return self._tips.of(name, self.get(name).native_branch)
+        known = self._resolved.get(name)
+        if known is None:
+            known = self._resolved[name] = self.get(name)
+        return self._tips.of(name, known.native_branch)
+
+    def forget(self, name: str) -> None:
+        """Look a name up again the next time: its branch turned out to be closed."""
+        branch = self._resolved.pop(name, None)
+        if branch is not None:
+            self._tips.forget(branch.native_branch)
 
     def get(self, name: str) -> Branch:
-        """The claim of a branch."""
+        """A branch that exists."""
         if name == MAIN:
             return Branch(MAIN)
-        claim = self._claim(name)
-        if claim is None:
-            raise BranchNotFound(
-                f"there is no branch {name!r}", hint=f"branches: {', '.join(b.name for b in self.list())}"
-            )
-        return claim
-
-    def list(self) -> list[Branch]:
-        """Main, then every claimed branch by name."""
-        names = [name_of(info.path) for info in self._store.objects.list(REFS)]
-        found = self._store.workers.map(self._claim, names) if names else []
-        return [Branch(MAIN), *(claim for claim in found if claim is not None and not claim.name.startswith("__"))]
+        for claim in self._claims.newest(name):
+            if not claim.is_closed:
+                return self._claims.read(claim)
+        raise BranchNotFound(f"there is no branch {name!r}", hint=f"branches: {', '.join(b.name for b in self.list())}")
 
     def create(self, name: str, source: ManifestState) -> Branch:
         """A branch that begins with the state `source`."""
@@ -85,77 +62,65 @@ class Refs:
         check_name(name)
         if name == MAIN:
             raise NameTaken("'main' exists from the beginning", hint="choose another name")
-        self._require_free(name)
+        generation = self._next_generation(name)
         native = f"{name}.{mint()}"
         state = replace(require_readable(source), branch=name, native_branch=native, version=1)
         born = self._store.manifests.create(manifest_path(native), RowWriter().rows(state))
         hit(Point.BRANCH_MANIFEST)
-        branch = Branch(name, native, source.branch, source.native_branch, source.head, now_us())
-        if not self._store.objects.put_new_json(ref_path(name), asdict(branch)):
+        branch = Branch(name, native, source.branch, source.native_branch, source.head, now_us(), generation)
+        if not self._claims.put(branch):
             self._store.objects.delete_prefix(manifest_path(native))
             raise NameTaken(
                 f"branch {name!r} was created by someone else just now", hint="use it, or choose another name"
             )
         hit(Point.BRANCH_CLAIMED)
-        self._tips.of(name, native).advance(state, born, time.monotonic())
+        self._tips.of(name, native).advance(state, born, ticks())
+        self._resolved[name] = branch
         return branch
 
     def delete(self, name: str) -> None:
-        """Close a branch and free its name."""
+        """Close a branch, which frees its name."""
         self._store.require_writable()
         if name == MAIN:
             raise BranchInUse("'main' cannot be deleted")
         branch = self.get(name)
         self._require_unused(branch)
-        begun = time.monotonic()
-        tip = self._tips.of(name, branch.native_branch)
-        already_closed = tip.state().closed
         hit(Point.BRANCH_BEFORE_CLOSE)
-        self._publisher.close_branch(tip)
+        closed_it = self._publisher.close_branch(self._tips.of(name, branch.native_branch))
         hit(Point.BRANCH_CLOSED)
-        # Removing a claim cannot be conditional. So only the closer removes it, at once; after that only a claim that
-        # has been dead for a minute is removed by others, and nobody can remove the claim of a successor.
-        if already_closed and not self._is_long_closed(tip):
-            raise BranchNotFound(f"branch {name!r} is being deleted by someone else")
-        if time.monotonic() - begun <= _OWN_REMOVAL_SECONDS:
-            self._store.objects.delete([ref_path(name)])
+        self._claims.mark_closed(name, branch.generation)
         hit(Point.BRANCH_UNCLAIMED)
+        self.forget(name)
         self._tips.forget(branch.native_branch)
+        if not closed_it:
+            raise BranchNotFound(f"branch {name!r} was deleted by someone else")
 
-    def _claim(self, name: str) -> Branch | None:
-        value = self._store.objects.get_json(ref_path(name))
-        return None if value is None else Branch(**value)
-
-    def _require_free(self, name: str) -> None:
-        for info in self._store.objects.list(REFS):
-            taken = name_of(info.path)
-            if taken == name and not self._heal_dead_claim(name):
-                raise NameTaken(f"branch {name!r} exists", hint="choose another name, or delete it first")
-            if taken != name and (taken.startswith(f"{name}/") or name.startswith(f"{taken}/")):
+    def _next_generation(self, name: str) -> int:
+        generation = 1
+        for claim in self._claims.newest():
+            taken = claim.name
+            if taken == name:
+                self._require_closed(claim)
+                generation = claim.generation + 1
+            elif not claim.is_closed and (taken.startswith(f"{name}/") or name.startswith(f"{taken}/")):
+                inner, outer = (name, taken) if name.startswith(taken) else (taken, name)
                 raise NameTaken(
-                    f"branch {name!r} would lie inside branch {taken!r}" if name.startswith(taken) else
-                    f"branch {taken!r} would lie inside branch {name!r}",
+                    f"branch {inner!r} would lie inside branch {outer!r}",
                     hint="choose a name that is not a path prefix of another branch",
-                )  # fmt: skip
+                )
+        return generation
 
-    def _heal_dead_claim(self, name: str) -> bool:
-        """Remove the claim of a branch whose deletion was interrupted; False when the branch lives."""
-        claim = self._claim(name)
-        if claim is None:
-            return True
-        tip = self._tips.of(name, claim.native_branch)
-        if not tip.state().closed or not self._is_long_closed(tip):
-            return False
-        self._store.objects.delete([ref_path(name)])
-        self._tips.forget(claim.native_branch)
-        return True
-
-    def _is_long_closed(self, tip: BranchTip) -> bool:
-        closed_at = self._store.objects.modified(f"{tip.location}/{version_file(tip.state().version)}")
-        return closed_at is not None and self._store.store_clock() - closed_at > _HEAL_AFTER
+    def _require_closed(self, claim: ListedClaim) -> None:
+        """A name is free when its last branch is closed, whether or not its deleter lived to say so."""
+        if claim.is_closed:
+            return
+        branch = self._claims.read(claim)
+        if not self._tips.of(claim.name, branch.native_branch).state().closed:
+            raise NameTaken(f"branch {claim.name!r} exists", hint="choose another name, or delete it first")
+        self._claims.mark_closed(claim.name, claim.generation)
 
     def _require_unused(self, branch: Branch) -> None:
-        children = [b.name for b in self.list() if b.parent_native == branch.native_branch and b.name != MAIN]
+        children = [b.name for b in self._claimed() if b.parent_native == branch.native_branch]
         if children:
             raise BranchInUse(
                 f"branch {branch.name!r} has descendants: {', '.join(children)}", hint="delete or merge those first"
@@ -171,5 +136,18 @@ class Refs:
         for info in self._store.objects.list(TAGS):
             value = self._store.objects.get_json(info.path)
             if value is not None and value["native_branch"] == branch.native_branch:
-                found.append(name_of(info.path))
+                found.append(tag_name(info.path))
         return tuple(found)
+
+    def _claimed(self) -> tuple[Branch, ...]:
+        """Every claim that is not marked closed."""
+        return tuple(self._store.workers.map(self._claims.read, [c for c in self._claims.newest() if not c.is_closed]))
+
+    def _is_open(self, branch: Branch) -> bool:
+        return not self._tips.of(branch.name, branch.native_branch).state().closed
+
+    def list(self) -> list[Branch]:
+        """Main, then every open branch by name."""
+        claimed = self._claimed()
+        alive = self._store.workers.map(self._is_open, claimed)
+        return [Branch(MAIN), *(branch for branch, open_ in zip(claimed, alive, strict=True) if open_)]

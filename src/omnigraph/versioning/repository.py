@@ -51,11 +51,16 @@ class Repository:
 
     def head(self, branch: str = MAIN) -> ManifestState:
         """The newest state of a branch."""
-        return require_readable(self.refs.tip(branch).state())
+        state = self.refs.tip(branch).state()
+        if state.closed:  # perhaps its name has a successor
+            self.refs.forget(branch)
+            state = self.refs.tip(branch).state()
+        return require_readable(state)
 
     def recent_head(self, branch: str = MAIN) -> ManifestState:
         """A state of a branch that may be some seconds old; costs nothing where asking has a price."""
-        return require_readable(self.refs.tip(branch).recent())
+        state = self.refs.tip(branch).recent()
+        return self.head(branch) if state.closed else state
 
     def at_version(self, version: int, branch: str = MAIN) -> ManifestState:
         """A branch as it was at one of its manifest versions."""

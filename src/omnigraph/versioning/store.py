@@ -22,6 +22,8 @@ from omnigraph.storage.options import s3_options
 from omnigraph.storage.tables import TableStore
 from omnigraph.versioning.contracts import load_catalog
 
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -48,6 +50,11 @@ class Settings:
 def mint() -> str:
     """A fresh ULID: sorts by time, never reused."""
     return str(ULID())
+
+
+def ticks() -> float:
+    """Seconds for measuring durations, counted on while the machine is suspended: leases run out then too."""
+    return time.clock_gettime(_CLOCK)
 
 
 def now_us() -> int:

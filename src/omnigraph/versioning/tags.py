@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass
 
 from omnigraph.errors import NameTaken, TagNotFound
 from omnigraph.storage.failpoints import Point, hit
-from omnigraph.storage.layout import TAGS, name_of, tag_path
+from omnigraph.storage.layout import TAGS, tag_name, tag_path
+from omnigraph.versioning.claims import check_name
 from omnigraph.versioning.manifest import ManifestState
-from omnigraph.versioning.refs import check_name
 from omnigraph.versioning.store import GraphStore, now_us
 
 
@@ -47,7 +47,7 @@ class Tags:
 
     def list(self) -> list[Tag]:
         """All tags by name."""
-        found = (self.find(name_of(info.path)) for info in self._store.objects.list(TAGS))
+        found = (self.find(tag_name(info.path)) for info in self._store.objects.list(TAGS))
         return [tag for tag in found if tag is not None]
 
     def delete(self, name: str) -> None:

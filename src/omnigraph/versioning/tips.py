@@ -8,7 +8,6 @@ may have passed over it. The same limit, ten seconds, holds for the base of a sw
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +17,7 @@ from omnigraph.storage.layout import manifest_path
 from omnigraph.storage.locks import advisory_lock
 from omnigraph.storage.manifest_table import ManifestVersion
 from omnigraph.versioning.manifest import ManifestState, RowWriter, read_state
-from omnigraph.versioning.store import GraphStore
+from omnigraph.versioning.store import GraphStore, ticks
 
 
 class FairLock:
@@ -39,16 +38,22 @@ class FairLock:
                 self._waiting.append(event)
             else:
                 self._held = True
-        if event is not None:
-            event.wait()
         try:
+            if event is not None:
+                event.wait()
             yield
         finally:
-            with self._mutex:
-                if self._waiting:
-                    self._waiting.popleft().set()
-                else:
-                    self._held = False
+            self._leave(event)
+
+    def _leave(self, event: threading.Event | None) -> None:
+        """Pass the lock on; a waiter that was interrupted before its turn only gives up its place."""
+        with self._mutex:
+            if event is not None and not event.is_set():
+                self._waiting.remove(event)
+            elif self._waiting:
+                self._waiting.popleft().set()
+            else:
+                self._held = False
 
 
 class BranchTip:
@@ -89,7 +94,7 @@ class BranchTip:
         with self._lock:
             known, verified = self._known, self._verified_at
         # On an object store the swap itself is the probe; on a disk looking first is cheaper than losing a swap.
-        age = time.monotonic() - verified
+        age = ticks() - verified
         if known is not None and age <= self._store.settings.stale_base and not self._store.root.is_local:
             return (*known, verified)
         state, opened = self._fresh()
@@ -97,7 +102,7 @@ class BranchTip:
 
     def reload(self) -> tuple[ManifestState, ManifestVersion]:
         """Open the newest version and read it, whatever was known."""
-        asked = time.monotonic()
+        asked = ticks()
         opened = self._store.manifests.latest(self.location)
         with self._lock:
             if self._known is not None and self._known[1].version == opened.version:
@@ -118,7 +123,7 @@ class BranchTip:
     def _fresh(self) -> tuple[ManifestState, ManifestVersion]:
         with self._lock:
             known, verified = self._known, self._verified_at
-        asked = time.monotonic()
+        asked = ticks()
         if known is None or asked - verified > self._store.settings.stale_base:
             return self.reload()
         if self._store.manifests.has_version(self.location, known[0].version + 1):

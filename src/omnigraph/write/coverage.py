@@ -9,10 +9,11 @@ folds.
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Iterable
 from dataclasses import replace
 
-from omnigraph.errors import ConflictError
+from omnigraph.errors import ConflictError, OmnigraphError
 from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.indexes import fold_tail
 from omnigraph.storage.layout import detached_file
@@ -56,6 +57,10 @@ def fold_if_needed(repository: Repository, branch: str, native_branch: str | Non
             fold(repository, state, entry)
         except ConflictError:
             continue
+        except OmnigraphError as error:
+            # The write itself is done and acknowledged; its upkeep is tried again by a later write.
+            warnings.warn(f"{key} could not be folded: {error.message}", RuntimeWarning, stacklevel=2)
+            return
         state, _, _ = repository.tips.of(branch, native_branch).swap_base()
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 
+from omnigraph.errors import OmnigraphError, OutcomeUnknown
 from omnigraph.schema.catalog import Catalog
 from omnigraph.storage.effects import Effect
 from omnigraph.storage.staged import write_rows
@@ -41,6 +42,7 @@ class WriteTxn:
         self._actor = actor
         self._message = message
         self._expect_head = expect_head
+        self._completing = False
 
     @property
     def catalog(self) -> Catalog:
@@ -60,6 +62,23 @@ class WriteTxn:
     ) -> GraphCommit:
         """Stage the effects and publish them as one commit."""
         has_intent = len(effects) > 1
+        try:
+            plan = self._prepared(effects, tuple(requirements), rebase_updates, has_intent)
+        except (OmnigraphError, KeyboardInterrupt) as error:
+            if has_intent:
+                self._withdraw(error)
+            raise
+        commit = self.repository.publisher.publish(plan)
+        fold_if_needed(self.repository, self.base.branch, self.base.native_branch, plan.writes)
+        return commit
+
+    def _prepared(
+        self,
+        effects: Mapping[str, Effect],
+        requirements: tuple[Requirement, ...],
+        rebase_updates: bool,
+        has_intent: bool,
+    ) -> PublishPlan:
         if has_intent:
             self.repository.intents.begin(
                 commit_id=self.commit_id,
@@ -70,14 +89,18 @@ class WriteTxn:
                 base_version=self.base.version,
                 entries=[self.entry(key) for key in effects],
             )
-        plan = self._plan(self._stage(effects), tuple(requirements), rebase_updates, has_intent)
+        plan = self._plan(self._stage(effects), requirements, rebase_updates, has_intent)
         if has_intent:
             # The plan may be published by others from here on, so its files have to be on disk before it says so.
             self.store.durability.sync_files(name for change in plan.changes for name in change.files)
+            self._completing = True
             self.repository.intents.complete(plan)
-        commit = self.repository.publisher.publish(plan)
-        fold_if_needed(self.repository, self.base.branch, self.base.native_branch, plan.writes)
-        return commit
+        return plan
+
+    def _withdraw(self, error: BaseException) -> None:
+        """Whatever stopped this write, nobody shall publish it later; when that is uncertain, so is the outcome."""
+        if not self.repository.intents.withdraw(self.commit_id) and self._completing:
+            raise OutcomeUnknown(self.commit_id) from error
 
     def _stage(self, effects: Mapping[str, Effect]) -> tuple[TableChange, ...]:
         def stage(key: str) -> TableChange:

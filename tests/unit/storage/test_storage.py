@@ -15,7 +15,7 @@ from omnigraph.storage.durability import Durability
 from omnigraph.storage.effects import AppendRows, ReplaceRows, effect_from_json, effect_to_json
 from omnigraph.storage.faults import translate
 from omnigraph.storage.indexes import fold_tail, high_water
-from omnigraph.storage.layout import GraphRoot, fnv1a64, manifest_path, name_of, ref_path
+from omnigraph.storage.layout import GraphRoot, fnv1a64, manifest_path, tag_name, tag_path
 from omnigraph.storage.lookup import EMPTY_TAIL, Tail, locate, missing_ids, pack_hashes
 from omnigraph.storage.objects import ObjectStore
 from omnigraph.storage.options import s3_options
@@ -89,8 +89,8 @@ def test_hash_of_names_is_fnv1a64() -> None:
 
 @given(st.text(alphabet="abcXYZ019._-/", min_size=1, max_size=40))
 def test_branch_names_survive_their_path(name: str) -> None:
-    assert name_of(ref_path(name)) == name
-    assert "/" not in ref_path(name).removeprefix("__refs/")
+    assert tag_name(tag_path(name)) == name
+    assert "/" not in tag_path(name).removeprefix("__tags/")
     assert manifest_path(f"{name}.01ABC").startswith("__manifest/tree/")
 
 

@@ -133,14 +133,18 @@ def test_load_forks_a_missing_branch(graph: Graph) -> None:
     assert not graph.load([person("c")], branch="feature", from_branch="main").branch_created
 
 
-def test_an_interrupted_delete_can_be_repeated(graph: Graph) -> None:
-    """The branch is closed but its name is still claimed: readers do not see it, and deleting again heals it later."""
+def test_an_interrupted_delete_leaves_a_closed_branch_and_a_free_name(graph: Graph) -> None:
+    """What ends a branch is its closing version, whether or not its deleter lived to mark the claim."""
     graph.branches.create("feature")
-    graph._repository.publisher.close_branch(graph._repository.refs.tip("feature"))
+    graph.load([person("old")], branch="feature")
+    assert graph._repository.publisher.close_branch(graph._repository.refs.tip("feature"))
+    other = Graph.open(graph.uri)
+    assert [b.name for b in other.branches.list()] == ["main"]
     with pytest.raises(BranchNotFound):
-        graph.rows("node:Person", "feature") if graph._repository.head("feature") else None
-    with pytest.raises(NameTaken):
-        graph.branches.create("feature")
+        other.rows("node:Person", "feature") if other._repository.head("feature") else None
+    assert other.branches.create("feature").generation == 2
+    assert names(other, "feature") == []
+    assert names(graph, "feature") == [], "a handle that knew the old incarnation finds the new one"
 
 
 def test_tags_name_a_state_for_good(graph: Graph) -> None:

@@ -1,0 +1,279 @@
+"""Expressions of the query language, by recursive descent over the rules of `grammar`.  (tokens -> EXPRESSIONS -> ast)
+
+`words` tells what a bare name may be here: a column in `return`, a property in a mutation, nothing in `match`.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Callable
+
+from omnigraph.query import ast
+from omnigraph.query.grammar import COMPARISONS, FUNCTIONS, INFIX_WORDS, TEXT_TESTS
+from omnigraph.query.lexer import Cursor, Token
+from omnigraph.query.slips import bare_word, unknown_function
+
+# Far beyond any real expression, and well inside what the interpreter's stack allows.
+MAX_DEPTH = 60
+# Python refuses to read integers of thousands of digits; nothing sensible comes near.
+MAX_DIGITS = 400
+
+_Rule = Callable[[], ast.Expression]
+
+
+class Expressions:
+    """Reads expressions at a cursor."""
+
+    def __init__(self, cursor: Cursor) -> None:
+        self.cursor = cursor
+        self.words = False
+        # Mutations test single rows by value; pattern tests on text are for reads.
+        self.text_tests = True
+        self._depth = 0
+
+    def expression(self) -> ast.Expression:
+        """`a or b`: the whole of an expression."""
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            self.cursor.fail(
+                "this expression is nested too deeply", self.cursor.here(), "split it into several filters"
+            )
+        found = self._logic("or", lambda: self._logic("and", self._not))
+        self._depth -= 1
+        return found
+
+    def sum(self) -> ast.Expression:
+        """`a + b`: an expression without comparison, as values of properties are."""
+        return self._chain(("+", "-"), lambda: self._chain(("*", "/", "%"), self._unary))
+
+    def _logic(self, op: str, operand: _Rule) -> ast.Expression:
+        start = self.cursor.peek().start
+        operands = [operand()]
+        while self._at_infix(op):
+            self.cursor.advance()
+            operands.append(operand())
+        return operands[0] if len(operands) == 1 else ast.Logic(op, tuple(operands), self.cursor.span_from(start))
+
+    def _not(self) -> ast.Expression:
+        token = self.cursor.peek()
+        if not self.cursor.at("not") or self.cursor.at(":", ahead=1):
+            return self._test()
+        self.cursor.advance()
+        if self.cursor.at("{"):
+            hint = "write `not { ... }` as a clause of its own in `match`"
+            self.cursor.fail("a `not { }` block is no value", self.cursor.span_of(token), hint)
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            self.cursor.fail(
+                "this expression is nested too deeply", self.cursor.here(), "split it into several filters"
+            )
+        operand = self._not()
+        self._depth -= 1
+        return ast.Unary("not", operand, self.cursor.span_from(token.start))
+
+    def _test(self) -> ast.Expression:
+        start = self.cursor.peek().start
+        found = self.sum()
+        if self._at_infix("is"):
+            found = self._null_test(found, start)
+        elif self._at_comparison():
+            op = self.cursor.advance().text
+            found = ast.Binary(op, found, self.sum(), self.cursor.span_from(start))
+        if self._at_comparison() or self._at_infix("is"):
+            hint = "join two comparisons with `and`, or put one in parentheses"
+            self.cursor.fail("comparisons cannot be chained", self.cursor.here(), hint)
+        if self.cursor.at("not") and self.cursor.at("in", ahead=1):
+            self.cursor.fail("there is no `not in`", self.cursor.here(), "write `not ($p.name in [...])`")
+        return found
+
+    def _null_test(self, operand: ast.Expression, start: int) -> ast.Expression:
+        self.cursor.advance()
+        negated = self.cursor.take("not") is not None
+        if not self.cursor.take("null"):
+            self.cursor.unexpected(
+                "`is` tests for null only", "write `is null` or `is not null`, `=` for anything else"
+            )
+        return ast.NullTest(operand, negated, self.cursor.span_from(start))
+
+    def _at_comparison(self) -> bool:
+        if not (self.cursor.at(*COMPARISONS) or self._at_infix("in", *TEXT_TESTS)):
+            return False
+        if self.cursor.at(*TEXT_TESTS) and not self.text_tests:
+            word = self.cursor.peek().text
+            hint = "find the rows with a read first, then name them by value"
+            self.cursor.fail(f"`{word}` does not work in the `where` of a mutation", self.cursor.here(), hint)
+        return True
+
+    def _at_infix(self, *words: str) -> bool:
+        # Behind a word stands `:` when it is the name of the next assignment.
+        return self.cursor.at(*words) and not self.cursor.at(":", ahead=1)
+
+    def _chain(self, ops: tuple[str, ...], operand: _Rule) -> ast.Expression:
+        start = self.cursor.peek().start
+        found = operand()
+        while self.cursor.at(*ops):
+            op = self.cursor.advance().text
+            found = ast.Binary(op, found, operand(), self.cursor.span_from(start))
+        return found
+
+    def _unary(self) -> ast.Expression:
+        start = self.cursor.peek()
+        if not self.cursor.take("-"):
+            return self._primary()
+        if self.cursor.at_kind("INT", "FLOAT"):
+            return self._number(start)
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            self.cursor.fail(
+                "this expression is nested too deeply", self.cursor.here(), "split it into several filters"
+            )
+        operand = self._unary()
+        self._depth -= 1
+        return ast.Unary("-", operand, self.cursor.span_from(start.start))
+
+    def _primary(self) -> ast.Expression:
+        token = self.cursor.peek()
+        match token.kind:
+            case "INT" | "FLOAT":
+                return self._number(None)
+            case "STRING":
+                return ast.Literal(self.cursor.string(), self.cursor.span_of(token))
+            case "VAR":
+                return self._variable()
+            case "IDENT":
+                return self._word()
+            case "TYPE" if self.cursor.at("(", ahead=1) and token.text.lower() in FUNCTIONS:
+                message, hint = unknown_function(token.text)
+                self.cursor.fail(message, self.cursor.span_of(token), hint)
+            case "MARK" if token.text == "[":
+                return self._list()
+            case "MARK" if token.text == "(":
+                return self._group()
+        return self.cursor.unexpected(
+            "expected a value", "a value is a literal, a `$variable`, `$p.name` or a function"
+        )
+
+    def _group(self) -> ast.Expression:
+        self.cursor.advance()
+        if self.cursor.at_kind("IDENT") and self.cursor.at(":", ahead=1):
+            name = self.cursor.peek().text
+            hint = f"write `${name}: Type`, and `$a knows $b` for an edge"
+            self.cursor.fail("patterns are not drawn with parentheses and arrows", self.cursor.here(), hint)
+        found = self.expression()
+        self.cursor.expect(")", "to close the parenthesis")
+        return found
+
+    def _variable(self) -> ast.Expression:
+        token = self.cursor.peek()
+        name = self.cursor.name()
+        if not self.cursor.take("."):
+            return ast.Var(name.text, name.span)
+        if self.cursor.take("@"):
+            if not self.cursor.take("id"):
+                self.cursor.unexpected("only `@id` follows `.`", "write `$p.@id` for the id, `$p.name` for a property")
+            return ast.IdRef(name, self.cursor.span_from(token.start))
+        if not self.cursor.at_kind("IDENT"):
+            hint = "property names start in lower case" if self.cursor.at_kind("TYPE") else "write `$p.name`"
+            self.cursor.fail(f"expected a property after `{token.text}.`", self.cursor.here(), hint)
+        return ast.PropertyRef(name, self.cursor.name(), self.cursor.span_from(token.start))
+
+    def _word(self) -> ast.Expression:
+        token = self.cursor.peek()
+        span = self.cursor.span_of(token)
+        if self.cursor.at("(", ahead=1):
+            return self._call()
+        if token.text in ("true", "false", "null"):
+            self.cursor.advance()
+            return ast.Literal(None if token.text == "null" else token.text == "true", span)
+        if token.text in INFIX_WORDS or (token.text == "not" and not self.words):
+            self.cursor.fail(f"expected a value before `{token.text}`", span, "an operator stands between two values")
+        if not self.words or self.cursor.at(".", ahead=1):
+            slip = bare_word(token.text, self.cursor.peek(1).text)
+            self.cursor.fail(slip[0], span, slip[1])
+        self.cursor.advance()
+        return ast.Word(token.text, span)
+
+    def _call(self) -> ast.Expression:
+        token = self.cursor.advance()
+        if token.text not in FUNCTIONS:
+            message, hint = unknown_function(token.text)
+            self.cursor.fail(message, self.cursor.span_of(token), hint)
+        self.cursor.advance()
+        if token.text in ("date", "datetime"):
+            return self._moment(token)
+        star = self.cursor.take("*") is not None
+        # A column may be called `distinct` too: then nothing but a comma or the parenthesis follows it.
+        distinct = self.cursor.at("distinct") and not self.cursor.at(")", ",", ahead=1)
+        if distinct:
+            self.cursor.advance()
+        arguments: list[ast.Expression] = []
+        while not self.cursor.at(")") and not star:
+            arguments.append(self.expression())
+            if not self.cursor.take(","):
+                break
+        self.cursor.expect(")", f"to close `{token.text}(`")
+        return ast.Call(token.text, tuple(arguments), self.cursor.span_from(token.start), distinct, star)
+
+    def _moment(self, function: Token) -> ast.Literal:
+        if not self.cursor.at_kind("STRING"):
+            shown = '"2024-01-31"' if function.text == "date" else '"2024-01-31T12:00:00Z"'
+            hint = f"write `{function.text}({shown})`, or a parameter of that type"
+            self.cursor.unexpected(f"`{function.text}` takes a literal text", hint)
+        token = self.cursor.peek()
+        text = self.cursor.string()
+        try:
+            value = parse_date(text) if function.text == "date" else parse_datetime(text)
+        except ValueError:
+            hint = 'write it like "2024-01-31"' if function.text == "date" else 'write it like "2024-01-31T12:00:00Z"'
+            self.cursor.fail(f"`{text}` is not a valid {function.text}", self.cursor.span_of(token), hint)
+        self.cursor.expect(")", f"to close `{function.text}(`")
+        return ast.Literal(value, self.cursor.span_from(function.start))
+
+    def _list(self) -> ast.ListLiteral:
+        start = self.cursor.advance().start
+        items: list[ast.Literal | ast.ListLiteral] = []
+        while not self.cursor.at("]"):
+            token = self.cursor.peek()
+            self._depth += 1
+            if self._depth > MAX_DEPTH:
+                self.cursor.fail("this list is nested too deeply", self.cursor.here(), "lists do not hold lists")
+            item = self._unary()
+            self._depth -= 1
+            if not isinstance(item, ast.Literal | ast.ListLiteral):
+                hint = "pass the whole list as a parameter, for example `$names: [String]`"
+                self.cursor.fail("a list holds literals only", self.cursor.span_from(token.start), hint)
+            items.append(item)
+            if not self.cursor.take(","):
+                break
+        self.cursor.expect("]", "to close the list")
+        return ast.ListLiteral(tuple(items), self.cursor.span_from(start))
+
+    def _number(self, minus: Token | None) -> ast.Literal:
+        token = self.cursor.advance()
+        digits = ("-" if minus else "") + token.text
+        span = self.cursor.span_from((minus or token).start)
+        if len(digits) > MAX_DIGITS or not math.isfinite(float(digits)):
+            self.cursor.fail("this number is too large", span, "no type could hold it")
+        if token.kind == "FLOAT":
+            return ast.Literal(float(digits), span)
+        value = int(digits)
+        if not -(2**63) <= value < 2**64:
+            self.cursor.fail("this whole number does not fit 64 bits", span, "write it with a decimal point")
+        return ast.Literal(value, span)
+
+
+def parse_date(text: str) -> dt.date:
+    """A day from `2024-01-31`; ValueError otherwise."""
+    return dt.date.fromisoformat(text)
+
+
+def parse_datetime(text: str) -> dt.datetime:
+    """A UTC moment, to the millisecond, from ISO text; without an offset it is UTC. ValueError otherwise."""
+    value = dt.datetime.fromisoformat(text)
+    aware = value if value.tzinfo else value.replace(tzinfo=dt.UTC)
+    try:
+        utc = aware.astimezone(dt.UTC)
+    except OverflowError:
+        raise ValueError(text) from None
+    return utc.replace(microsecond=utc.microsecond // 1000 * 1000)
