@@ -120,8 +120,12 @@ class Doltlite:
 def measure(directory: Path) -> Table:
     """Medians per engine and depth, and the ratios that count."""
     engines: list[Engine] = [
-        Omnigraph(directory, "on"), Omnigraph(directory, "off"), Pylance(directory), DeltaRs(directory), Doltlite(directory),
-    ]  # fmt: skip
+        Omnigraph(directory, "on"),
+        Omnigraph(directory, "off"),
+        Pylance(directory),
+        DeltaRs(directory),
+        Doltlite(directory),
+    ]
     writes = {name: write for engine in engines for name, write in engine.writes.items()}
     medians: dict[str, dict[int, float]] = {name: {} for name in writes}
     number = 1

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import doltlite  # noqa: F401 - replaces the SQLite library before it is first used
+
 import sqlite3  # isort: skip
 
 

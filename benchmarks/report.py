@@ -47,7 +47,8 @@ def render(tables: list[Table], command: str) -> str:
     versions = ", ".join(f"{name} {metadata.version(name)}" for name in PEERS)
     lines = [
         "# Results", "",
-        f"Made by `{command}` on {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}; {versions}.",
+        f"Made by `{command}` on {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()};",
+        f"{versions}.",
         "Absolute times belong to one machine and one moment; the ratios, taken in one run, are what counts.", "",
     ]  # fmt: skip
     for table in tables:

@@ -227,7 +227,7 @@ def test_version_files_are_named_newest_first(table: LanceDataset) -> None:
 def test_literals_outside_the_domain_raise(table: LanceDataset) -> None:
     """Why predicates are folded before they reach Lance."""
     base = append(table, rows("a"))
-    with pytest.raises(ValueError, match="."):
+    with pytest.raises(ValueError, match=r"\w"):
         base.to_table(filter="age = 3000000000")
 
 

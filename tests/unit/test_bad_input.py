@@ -1,4 +1,4 @@
-"""Damaged stores, wrong formats, bad locations: each a typed error that names the thing and the remedy, nothing lost."""
+"""Damaged stores, wrong formats, bad locations: each a typed error that names the thing and the remedy."""
 
 from __future__ import annotations
 
@@ -162,8 +162,8 @@ def test_an_unknown_branch_names_the_known_ones(loaded: Path) -> None:
 @pytest.mark.parametrize(
     ("location", "text"),
     [
-        ("", "empty"), ("   ", "empty"), ("http://host/graph", "http"), ("https://host/graph", "server"), ("s3://", "bucket"),
-        ("s3://bucket", "path"), ("gs://b/p", "gs://"), ("file://host/x", "host"),
+        ("", "empty"), ("   ", "empty"), ("http://host/graph", "http"), ("https://host/graph", "server"),
+        ("s3://", "bucket"), ("s3://bucket", "path"), ("gs://b/p", "gs://"), ("file://host/x", "host"),
     ],
 )  # fmt: skip
 def test_bad_locations(location: str, text: str) -> None:
@@ -231,7 +231,7 @@ def test_s3_endpoint_that_does_not_answer(s3: S3Server, monkeypatch: pytest.Monk
 
 @pytest.mark.s3
 def test_s3_bucket_that_does_not_exist(s3: S3Server) -> None:
-    with pytest.raises(OmnigraphError, match="(?i)bucket|no graph"):
+    with pytest.raises(OmnigraphError, match=r"(?i)bucket|no graph"):
         Graph.init("s3://no-such-bucket/graph", SCHEMA)
 
 
@@ -239,8 +239,8 @@ def test_manifest_columns_are_the_contract() -> None:
     from omnigraph.versioning.manifest import MANIFEST_SCHEMA
 
     assert MANIFEST_SCHEMA.names == [
-        "object_id", "object_type", "location", "metadata", "base_objects", "table_key", "table_version", "table_branch",
-        "row_count",
+        "object_id", "object_type", "location", "metadata", "base_objects", "table_key", "table_version",
+        "table_branch", "row_count",
     ]  # fmt: skip
     key = MANIFEST_SCHEMA.field("object_id")
     assert key.metadata[b"lance-schema:unenforced-primary-key"] == b"true"

@@ -13,9 +13,11 @@ from omnigraph.query import ast
 from omnigraph.query.grammar import COMPARISONS, FUNCTIONS, INFIX_WORDS, TEXT_TESTS
 from omnigraph.query.lexer import Cursor, Token
 from omnigraph.query.slips import bare_word, unknown_function
+from omnigraph.schema.resolve import utc
 
 # Far beyond any real expression, and well inside what the interpreter's stack allows.
-MAX_DEPTH = 60
+MAX_DEPTH = 40
+MAX_OPERATORS = 100
 # Python refuses to read integers of thousands of digits; nothing sensible comes near.
 MAX_DIGITS = 400
 
@@ -31,6 +33,7 @@ class Expressions:
         # Mutations test single rows by value; pattern tests on text are for reads.
         self.text_tests = True
         self._depth = 0
+        self._operators = 0
 
     def expression(self) -> ast.Expression:
         """`a or b`: the whole of an expression."""
@@ -46,6 +49,16 @@ class Expressions:
     def sum(self) -> ast.Expression:
         """`a + b`: an expression without comparison, as values of properties are."""
         return self._chain(("+", "-"), lambda: self._chain(("*", "/", "%"), self._unary))
+
+    def _deeper(self, rule: _Rule) -> ast.Expression:
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            self.cursor.fail(
+                "this expression is nested too deeply", self.cursor.here(), "split it into several filters"
+            )
+        found = rule()
+        self._depth -= 1
+        return found
 
     def _logic(self, op: str, operand: _Rule) -> ast.Expression:
         start = self.cursor.peek().start
@@ -113,6 +126,9 @@ class Expressions:
         start = self.cursor.peek().start
         found = operand()
         while self.cursor.at(*ops):
+            self._operators += 1
+            if self._operators > MAX_OPERATORS:
+                self.cursor.fail("this expression is too long", self.cursor.here(), "split it into several filters")
             op = self.cursor.advance().text
             found = ast.Binary(op, found, operand(), self.cursor.span_from(start))
         return found
@@ -223,7 +239,7 @@ class Expressions:
         token = self.cursor.peek()
         text = self.cursor.string()
         try:
-            value = parse_date(text) if function.text == "date" else parse_datetime(text)
+            value = dt.date.fromisoformat(text) if function.text == "date" else utc(text)
         except ValueError:
             hint = 'write it like "2024-01-31"' if function.text == "date" else 'write it like "2024-01-31T12:00:00Z"'
             self.cursor.fail(f"`{text}` is not a valid {function.text}", self.cursor.span_of(token), hint)
@@ -235,11 +251,7 @@ class Expressions:
         items: list[ast.Literal | ast.ListLiteral] = []
         while not self.cursor.at("]"):
             token = self.cursor.peek()
-            self._depth += 1
-            if self._depth > MAX_DEPTH:
-                self.cursor.fail("this list is nested too deeply", self.cursor.here(), "lists do not hold lists")
-            item = self._unary()
-            self._depth -= 1
+            item = self._deeper(self._unary)
             if not isinstance(item, ast.Literal | ast.ListLiteral):
                 hint = "pass the whole list as a parameter, for example `$names: [String]`"
                 self.cursor.fail("a list holds literals only", self.cursor.span_from(token.start), hint)
@@ -261,19 +273,3 @@ class Expressions:
         if not -(2**63) <= value < 2**64:
             self.cursor.fail("this whole number does not fit 64 bits", span, "write it with a decimal point")
         return ast.Literal(value, span)
-
-
-def parse_date(text: str) -> dt.date:
-    """A day from `2024-01-31`; ValueError otherwise."""
-    return dt.date.fromisoformat(text)
-
-
-def parse_datetime(text: str) -> dt.datetime:
-    """A UTC moment, to the millisecond, from ISO text; without an offset it is UTC. ValueError otherwise."""
-    value = dt.datetime.fromisoformat(text)
-    aware = value if value.tzinfo else value.replace(tzinfo=dt.UTC)
-    try:
-        utc = aware.astimezone(dt.UTC)
-    except OverflowError:
-        raise ValueError(text) from None
-    return utc.replace(microsecond=utc.microsecond // 1000 * 1000)
