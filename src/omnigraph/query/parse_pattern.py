@@ -184,15 +184,16 @@ class Patterns:
         if not cursor.at_kind("IDENT"):
             return
         word = cursor.peek().text
-        if cursor.at(":", ahead=1) or (cursor.at_kind("IDENT", ahead=1) and cursor.at_kind("IDENT", "VAR", ahead=2)):
-            if word not in ("not", "optional"):
-                cursor.unexpected(f"`{word}` is not a variable", f"variables start with `$`: write `${word}`")
+        is_pattern = cursor.at_kind("IDENT", ahead=1) and cursor.at_kind("IDENT", "VAR", ahead=2)
+        if word not in ("not", "optional") and (is_pattern or cursor.at(":", ahead=1)):
+            cursor.unexpected(f"`{word}` is not a variable", f"variables start with `$`: write `${word}`")
         if word == "optional":
             cursor.fail("an optional part takes braces", cursor.here(), "write `optional { $p knows $f }`")
 
     def _lone_variable(self, variable: ast.Var) -> None:
         cursor = self.cursor
-        hint = f"write `${variable.name}: Type`, `${variable.name} knows $f` or a filter such as `${variable.name}.age > 30`"
+        shown = f"${variable.name}"
+        hint = f"write `{shown}: Type`, `{shown} knows $f` or a filter such as `{shown}.age > 30`"
         if cursor.at("-") or cursor.at("<"):
             cursor.fail("edges are not drawn with arrows", cursor.here(), "write `$a knows $b`, or `$a <knows> $b`")
-        cursor.fail(f"`${variable.name}` alone is no clause", variable.span, hint)
+        cursor.fail(f"`{shown}` alone is no clause", variable.span, hint)

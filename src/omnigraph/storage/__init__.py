@@ -8,5 +8,7 @@ from __future__ import annotations
 
 import os
 
+# Lance reports on stderr what is ordinary here, such as a dataset that is about to be created.
+os.environ.setdefault("LANCE_LOG", "error")
 # Read by lance at import: without the hint file a commit on a local disk costs half as much, and nothing here uses it.
 os.environ.setdefault("LANCE_USE_VERSION_HINT", "0")

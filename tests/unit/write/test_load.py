@@ -140,7 +140,8 @@ def test_deleting_a_node_takes_its_edges_along(graph: Graph) -> None:
 def test_every_type_round_trips(things: Graph) -> None:
     full = {
         "key": "k'1", "s": "text \u2028 ü", "b": True, "i32": -(2**31), "i64": 2**63 - 1, "u32": 2**32 - 1,
-        "u64": 2**64 - 1, "f32": 0.5, "f64": -1.5e300, "d": "2024-02-29", "t": "2024-02-29T12:34:56.789Z", "v": [1, 2.5, -3],
+        "u64": 2**64 - 1, "f32": 0.5, "f64": -1.5e300, "d": "2024-02-29", "t": "2024-02-29T12:34:56.789Z",
+        "v": [1, 2.5, -3],
         "blob": "base64:AAEC", "e": "green", "ls": ["a", ""], "li": [], "ld": ["2020-01-01"], "n": 1,
     }  # fmt: skip
     things.load([thing(**full), thing(key="empty")])
