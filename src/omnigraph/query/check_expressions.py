@@ -16,7 +16,7 @@ from omnigraph.query import ast, ir
 from omnigraph.query import value_types as vt
 from omnigraph.query.check_functions import Functions
 from omnigraph.query.grammar import COMPARISONS, TEXT_TESTS
-from omnigraph.query.scope import ANONYMOUS, Checks, Scope, Variable
+from omnigraph.query.scope import ANONYMOUS, Checks, Scope, Variable, name_hint
 from omnigraph.schema.catalog import EdgeType, NodeType
 from omnigraph.schema.names import nearest, suggest
 
@@ -177,7 +177,7 @@ class Expressions:
             known = [each.name for each in target.properties]
             known += ["from", "to"] if isinstance(target, EdgeType) else []
             self.checks.fail(
-                "T11", f"{target.name} has no property `{node.text}`", node.span, suggest(node.text, known)
+                "T11", f"{target.name} has no property `{node.text}`", node.span, name_hint(node.text, known)
             )
         return ir.Prop("", found.name, vt.value(found.type))
 
@@ -189,7 +189,8 @@ class Expressions:
             return ir.Not(operand, operand.type)
         operand = self.check(node.operand)
         if not vt.is_number(operand.type):
-            self.checks.fail("T7", f"`-` needs a number, found {describe(operand.type)}", node.operand.span, None)
+            message = f"`-` needs a number, found {describe(operand.type)}"
+            self.checks.fail("T7", message, node.operand.span, "only numbers can be computed with")
         return ir.Negate(operand, vt.arithmetic(ir.Const(-1, vt.I64), operand))
 
     def _binary(self, node: ast.Binary) -> ir.Expr:
@@ -270,7 +271,7 @@ class Expressions:
         elif kinds == {Scalar.DATE, Scalar.DATETIME}:
             hint = "a day and a moment differ: write both as `date(...)` or both as `datetime(...)`"
         elif Scalar.STRING in kinds:
-            hint = "leave out the quotes if a number or true/false is meant"
+            hint = "text takes double quotes; numbers, true and false take none"
         self.checks.fail(rule, message, span, hint)
 
 
@@ -283,7 +284,7 @@ def property_type(checks: Checks, variable: Variable, name: ast.Name, rule: str 
         found = next((each for each in owner.properties if each.name == name.text), None)
         if found is None:
             known = [each.name for each in owner.properties]
-            checks.fail(rule, f"{type_name} has no property `{name.text}`", name.span, suggest(name.text, known))
+            checks.fail(rule, f"{type_name} has no property `{name.text}`", name.span, name_hint(name.text, known))
         types.append(found.type)
     unified = vt.unify(types)
     if unified is None:

@@ -124,7 +124,8 @@ class Functions:
             return ir.Bm25(variable.name, name, query, vt.nullable(vt.F64, variable.optional))
         variable, name, found = self._searched(node)
         if found.dimension is None:
-            self.checks.fail("T15", f"`nearest` needs a Vector, `{name}` is {found}", node.arguments[0].span, None)
+            hint = "write `search`, `match_text` or `bm25` to look into text"
+            self.checks.fail("T15", f"`nearest` needs a Vector, `{name}` is {found}", node.arguments[0].span, hint)
         query = self._vector_query(node, found.dimension)
         yields = vt.nullable(vt.F64, variable.optional or found.nullable)
         return ir.Nearest(variable.name, name, query, self._metric(node, variable, name), yields)
@@ -186,7 +187,7 @@ class Functions:
         scope = self.expressions.place.scope
         found = scope.find(argument.var.text) if scope else None
         if found is None and node.function == "nearest":
-            hint = self.checks.variable_hint(argument.var.text, scope)
+            hint = f"bind it in `match`: `${argument.var.text}: Type`"
             self.checks.fail("T15", f"`${argument.var.text}` is not bound", argument.var.span, hint)
         if found is not None and found.kind == "edge":
             hint = "only properties of nodes can be searched"

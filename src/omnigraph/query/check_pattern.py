@@ -14,8 +14,7 @@ from omnigraph.query import ast, ir
 from omnigraph.query import value_types as vt
 from omnigraph.query.check_expressions import Expressions, Place, describe, property_type
 from omnigraph.query.check_traversal import CheckedTraversal, TraversalChecker
-from omnigraph.query.scope import ANONYMOUS, Checks, Scope, Variable
-from omnigraph.schema.names import suggest
+from omnigraph.query.scope import ANONYMOUS, Checks, Scope, Variable, name_hint
 
 _Kind = TypeVar("_Kind", bound=ast.Clause)
 
@@ -116,7 +115,7 @@ def _node_types(checks: Checks, name: ast.Name) -> tuple[str, ...]:
         "T1",
         f"there is no node type `{name.text}`",
         name.span,
-        suggest(name.text, (*catalog.nodes, *catalog.interfaces)),
+        name_hint(name.text, (*catalog.nodes, *catalog.interfaces)),
     )
 
 
@@ -144,8 +143,8 @@ def _match(expressions: Expressions, variable: Variable, match: ast.InlineMatch)
         return CheckedMatch(prop, member.item)
     expressions.must_meet("T3", value.type, prop.type, span, f"{name} is {found}, found {describe(value.type)}")
     if found.values is not None and isinstance(value, ir.Const) and value.value not in found.values:
-        hint = suggest(str(value.value), found.values)
-        checks.fail("T3", f'invalid enum value "{value.value}" for {name}', span, hint)
+        close = name_hint(str(value.value), found.values)
+        checks.fail("T3", f"invalid enum value '{value.value}' for {name}", span, close)
     return CheckedMatch(prop, vt.settle(value, prop.type))
 
 

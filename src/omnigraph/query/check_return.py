@@ -7,6 +7,7 @@ Column names, for results and lint alike: the alias; else for an aggregate the n
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -183,7 +184,7 @@ class _Tail:
         exprs = []
         for node in self.read.having:
             expr = self._by_output(self.expressions.boolean(node))
-            self._refuse_ungrouped(expr, [], node.span)
+            self._refuse_ungrouped(expr, (), node.span)
             exprs.append(expr)
         if len(exprs) == 1:
             return exprs[0]
@@ -199,7 +200,11 @@ class _Tail:
             self.checks.fail("T7", f"{describe(expr.type)} has no order", span, hint)
         if self.is_aggregate or self.read.distinct:
             expr = self._by_output(expr)
-            self._refuse_ungrouped(expr, [], span)
+            if self.read.distinct and any(
+                isinstance(each, _ROW_LEAVES) or ir.has_aggregate(each) for each in ir.walk(expr)
+            ):
+                self.checks.fail(None, "with `distinct`, order by returned columns", span, "return it too")
+            self._refuse_ungrouped(expr, (), span)
         if isinstance(expr, ir.Bm25 | ir.Rrf):
             return ir.OrderKey(expr, True)
         best_first = isinstance(self._behind(expr), ir.Bm25 | ir.Rrf)
@@ -238,16 +243,10 @@ class _Tail:
                 changes[each.name] = tuple(self._by_output(item) for item in held)
         return replace(expr, **changes) if changes else expr
 
-    def _refuse_ungrouped(self, expr: ir.Expr, keys: list[ir.Expr], span: Span) -> None:
-        if expr in keys:
-            return
-        if isinstance(expr, ir.Aggregate):
-            if self.read.distinct and not keys:
-                self.checks.fail(None, "with `distinct`, order by returned columns", span, "return it too")
+    def _refuse_ungrouped(self, expr: ir.Expr, keys: Sequence[ir.Expr], span: Span) -> None:
+        if expr in keys or isinstance(expr, ir.Aggregate):
             return
         if isinstance(expr, _ROW_LEAVES):
-            if not self.is_aggregate:
-                self.checks.fail(None, "with `distinct`, order by returned columns", span, "return it too")
             hint = "return it as a group of its own, or aggregate it"
             self.checks.fail("T9", "this value differs within a group", span, hint)
         for child in ir.children(expr):

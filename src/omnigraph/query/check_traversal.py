@@ -1,7 +1,7 @@
 """Traversals with types: the edge types followed, the direction, what their ends become.       (ast -> CHECK)
 
-The type of one end decides the direction: the `from` type of the edge means out, the `to` type in. Where both ends of an
-edge have one type, the written order decides. With no typed end at all the edge is followed out.
+The type of one end decides the direction: the `from` type of the edge means out, the `to` type in. Where both ends of
+an edge have one type, the written order decides. With no typed end at all the edge is followed out.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from omnigraph.query import ast, ir
 from omnigraph.query import value_types as vt
 from omnigraph.query.check_functions import is_integer
+from omnigraph.query.grammar import INFIX_WORDS
 from omnigraph.query.scope import ANONYMOUS, Checks, Scope, Variable
 from omnigraph.schema.catalog import EdgeType
 from omnigraph.schema.names import nearest
@@ -64,20 +65,12 @@ class TraversalChecker:
         return tuple(self._finish(each, directions[index]) for index, each in enumerate(pending))
 
     def _names(self, node: ast.Traversal) -> tuple[str, str]:
-        names = []
-        for end in (node.source, node.target):
-            if end.text == ANONYMOUS:
-                names.append(self.checks.fresh())
-                continue
-            found = self.scope.find(end.text)
-            if found is not None and found.kind != "node":
-                rule = "T23" if found.kind == "edge" else None
-                message = f"the {found.kind} `${end.text}` cannot be the end of a traversal"
-                self.checks.fail(rule, message, end.span, "an end is a node: give it another name")
-            names.append(end.text)
+        source, target = (
+            self.checks.fresh() if end.text == ANONYMOUS else end.text for end in (node.source, node.target)
+        )
         self._bind_edge(node)
         self._bind_path(node)
-        return names[0], names[1]
+        return source, target
 
     def _bind_edge(self, node: ast.Traversal) -> None:
         if node.edge_var is None or node.edge_var.text == ANONYMOUS:
@@ -123,9 +116,9 @@ class TraversalChecker:
 
     def _edge_hint(self, node: ast.Traversal, name: str) -> str | None:
         known = {each[:1].lower() + each[1:] for each in self.checks.catalog.edges}
-        if name in ("contains", "starts_with"):
+        if name in INFIX_WORDS:
             left = node.source.text
-            return f"a text is tested by property: `${left}.name {name} ...`; a bare variable makes it an edge"
+            return f"two bare variables make it an edge: write `${left}.name {name} ...`, or put the test in parentheses"
         close = nearest(name, known)
         if close is not None:
             return f"did you mean `{close}`?"
@@ -139,6 +132,12 @@ class TraversalChecker:
         return any(self.scope.find(name) is not None for name in (each.source, each.target))
 
     def _resolve(self, each: _Pending) -> ir.Direction:
+        for end in (each.node.source, each.node.target):
+            found = self.scope.find(end.text)
+            if found is not None and found.kind != "node":
+                rule = "T23" if found.kind == "edge" else None
+                message = f"the {found.kind} `${end.text}` cannot be the end of a traversal"
+                self.checks.fail(rule, message, end.span, "an end is a node: give it another name")
         choices: tuple[ir.Direction, ...] = ("both",) if each.node.undirected else ("out", "in")
         source, target = self.scope.find(each.source), self.scope.find(each.target)
         for direction in choices:

@@ -37,7 +37,7 @@ def format_query(query: ast.Query) -> str:
     params = ", ".join(f"${each.name.text}: {each.type}" for each in query.params)
     lines = [f"query {query.name.text}({params})"]
     notes = (("description", query.description), ("instruction", query.instruction))
-    lines += [f"    @{name}({_string(text)})" for name, text in notes if text is not None]
+    lines += [f"    @{name}({string_text(text)})" for name, text in notes if text is not None]
     lines = [*lines, "{"] if len(lines) > 1 else [f"{lines[0]} {{"]
     body = _read(query.body) if isinstance(query.body, ast.Read) else _mutation(query.body)
     return "\n".join([*lines, *(f"    {line}" for line in body), "}", ""])
@@ -204,7 +204,7 @@ def literal_text(value: ast.Value) -> str:
         case dt.date():
             return f'date("{value.isoformat()}")'
         case str():
-            return _string(value)
+            return string_text(value)
         case float():
             text = repr(value)
             return text if "." in text or "e" in text else f"{text}.0"
@@ -212,5 +212,6 @@ def literal_text(value: ast.Value) -> str:
             return str(value)
 
 
-def _string(text: str) -> str:
+def string_text(text: str) -> str:
+    """A text as a double-quoted literal."""
     return '"' + "".join(_ESCAPES.get(c, c) for c in text) + '"'

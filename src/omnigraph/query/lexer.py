@@ -112,12 +112,17 @@ class Cursor:
             return self.span(len(self.text.rstrip()), len(self.text))
         return self.span_of(token)
 
-    def unexpected(self, message: str, hint: str | None) -> NoReturn:
-        """Fail at the next token: by a slip that explains it in any place, or with this message."""
+    def refuse_foreign(self) -> None:
+        """Fail if the next token is a slip that explains itself in any place."""
         token = self.peek()
         slip = foreign_token(token.kind, token.text, self.peek(1).text)
         if slip is not None:
             self.fail(slip[0], self.here(), slip[1])
+
+    def unexpected(self, message: str, hint: str | None) -> NoReturn:
+        """Fail at the next token: by a slip that explains it in any place, or with this message."""
+        self.refuse_foreign()
+        token = self.peek()
         seen = "the text ends" if token.kind == "END" else f"found `{token.text.splitlines()[0]}`"
         self.fail(f"{message}, {seen}" if token.kind != "END" else f"{message}, but {seen}", self.here(), hint)
 

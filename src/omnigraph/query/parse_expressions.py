@@ -37,14 +37,9 @@ class Expressions:
 
     def expression(self) -> ast.Expression:
         """`a or b`: the whole of an expression."""
-        self._depth += 1
-        if self._depth > MAX_DEPTH:
-            self.cursor.fail(
-                "this expression is nested too deeply", self.cursor.here(), "split it into several filters"
-            )
-        found = self._logic("or", lambda: self._logic("and", self._not))
-        self._depth -= 1
-        return found
+        if self._depth == 0:
+            self._operators = 0
+        return self._deeper(lambda: self._logic("or", lambda: self._logic("and", self._not)))
 
     def sum(self) -> ast.Expression:
         """`a + b`: an expression without comparison, as values of properties are."""
@@ -76,13 +71,7 @@ class Expressions:
         if self.cursor.at("{"):
             hint = "write `not { ... }` as a clause of its own in `match`"
             self.cursor.fail("a `not { }` block is no value", self.cursor.span_of(token), hint)
-        self._depth += 1
-        if self._depth > MAX_DEPTH:
-            self.cursor.fail(
-                "this expression is nested too deeply", self.cursor.here(), "split it into several filters"
-            )
-        operand = self._not()
-        self._depth -= 1
+        operand = self._deeper(self._not)
         return ast.Unary("not", operand, self.cursor.span_from(token.start))
 
     def _test(self) -> ast.Expression:
@@ -139,13 +128,7 @@ class Expressions:
             return self._primary()
         if self.cursor.at_kind("INT", "FLOAT"):
             return self._number(start)
-        self._depth += 1
-        if self._depth > MAX_DEPTH:
-            self.cursor.fail(
-                "this expression is nested too deeply", self.cursor.here(), "split it into several filters"
-            )
-        operand = self._unary()
-        self._depth -= 1
+        operand = self._deeper(self._unary)
         return ast.Unary("-", operand, self.cursor.span_from(start.start))
 
     def _primary(self) -> ast.Expression:
@@ -161,6 +144,10 @@ class Expressions:
                 return self._word()
             case "TYPE" if self.cursor.at("(", ahead=1) and token.text.lower() in FUNCTIONS:
                 message, hint = unknown_function(token.text)
+                self.cursor.fail(message, self.cursor.span_of(token), hint)
+            case "TYPE":
+                self.cursor.refuse_foreign()
+                message, hint = bare_word(token.text, "", "")
                 self.cursor.fail(message, self.cursor.span_of(token), hint)
             case "MARK" if token.text == "[":
                 return self._list()
@@ -197,15 +184,15 @@ class Expressions:
     def _word(self) -> ast.Expression:
         token = self.cursor.peek()
         span = self.cursor.span_of(token)
-        if self.cursor.at("(", ahead=1):
-            return self._call()
         if token.text in ("true", "false", "null"):
             self.cursor.advance()
             return ast.Literal(None if token.text == "null" else token.text == "true", span)
+        if self.cursor.at("(", ahead=1) and token.text != "not":
+            return self._call()
         if token.text in INFIX_WORDS or (token.text == "not" and not self.words):
             self.cursor.fail(f"expected a value before `{token.text}`", span, "an operator stands between two values")
         if not self.words or self.cursor.at(".", ahead=1):
-            slip = bare_word(token.text, self.cursor.peek(1).text)
+            slip = bare_word(token.text, self.cursor.peek(1).text, self.cursor.peek(2).text)
             self.cursor.fail(slip[0], span, slip[1])
         self.cursor.advance()
         return ast.Word(token.text, span)

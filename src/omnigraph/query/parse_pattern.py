@@ -31,6 +31,8 @@ class Patterns:
         while not cursor.at("}"):
             if cursor.at_kind("END"):
                 cursor.fail(f"`{owner}` is never closed", opened, "close it with `}`")
+            if cursor.at("return") and cursor.at("{", "distinct", ahead=1):
+                cursor.fail(f"`{owner}` is never closed", opened, "close it with `}` before `return`")
             if clauses and cursor.at(","):
                 cursor.fail("clauses are not separated by `,`", cursor.here(), "put each on its own line")
             clauses.append(self._clause())
@@ -54,8 +56,9 @@ class Patterns:
             if self._is_traversal():
                 return self._traversal(None, start)
         self._refuse_slips()
+        is_bare = cursor.at_kind("VAR")
         expression = self.expressions.expression()
-        if isinstance(expression, ast.Var):
+        if is_bare and isinstance(expression, ast.Var):
             self._lone_variable(expression)
         return ast.Filter(expression, cursor.span_from(start))
 
@@ -144,8 +147,9 @@ class Patterns:
         cursor = self.cursor
         if cursor.at_kind("TYPE"):
             word = cursor.peek().text
-            lower = word[:1].lower() + word[1:]
-            cursor.unexpected(f"an edge starts in lower case in a query: `{word}`", f"write `{lower}`")
+            cursor.refuse_foreign()
+            hint = f"write `{word[:1].lower()}{word[1:]}`"
+            cursor.fail(f"the edge `{word}` does not start in lower case", cursor.here(), hint)
         if not cursor.at_kind("IDENT"):
             cursor.unexpected("expected an edge", "write `$a knows $b`")
         return cursor.name()
@@ -181,19 +185,21 @@ class Patterns:
 
     def _refuse_slips(self) -> None:
         cursor = self.cursor
+        if cursor.at_kind("VAR") and cursor.at("-", ahead=1) and cursor.at(">", "[", "-", ahead=2):
+            hint = "write `$a knows $b`, or `$a <knows> $b` for either direction"
+            cursor.fail("edges are not drawn with arrows", cursor.span_of(cursor.peek(1)), hint)
         if not cursor.at_kind("IDENT"):
             return
         word = cursor.peek().text
         is_pattern = cursor.at_kind("IDENT", ahead=1) and cursor.at_kind("IDENT", "VAR", ahead=2)
+        if not cursor.at(":", ahead=1):
+            cursor.refuse_foreign()
         if word not in ("not", "optional") and (is_pattern or cursor.at(":", ahead=1)):
-            cursor.unexpected(f"`{word}` is not a variable", f"variables start with `$`: write `${word}`")
+            cursor.fail(f"`{word}` is not a variable", cursor.here(), f"variables start with `$`: write `${word}`")
         if word == "optional":
             cursor.fail("an optional part takes braces", cursor.here(), "write `optional { $p knows $f }`")
 
     def _lone_variable(self, variable: ast.Var) -> None:
-        cursor = self.cursor
         shown = f"${variable.name}"
         hint = f"write `{shown}: Type`, `{shown} knows $f` or a filter such as `{shown}.age > 30`"
-        if cursor.at("-") or cursor.at("<"):
-            cursor.fail("edges are not drawn with arrows", cursor.here(), "write `$a knows $b`, or `$a <knows> $b`")
-        cursor.fail(f"`{shown}` alone is no clause", variable.span, hint)
+        self.cursor.fail(f"`{shown}` alone is no clause", variable.span, hint)

@@ -184,6 +184,8 @@ class _QueryParser:
         while not cursor.at("}"):
             if cursor.at_kind("END"):
                 cursor.fail(f"`{owner}` is never closed", cursor.here(), "close it with `}`")
+            if cursor.at("order", "having") and cursor.at("{", ahead=1):
+                cursor.fail(f"`{owner}` is never closed", cursor.here(), "close it with `}` first")
             items.append(item())
             if not cursor.take(",") and commas and not cursor.at("}"):
                 cursor.unexpected(f"expected `,` or `}}` in `{owner}`", "separate the keys with `,`")
@@ -199,10 +201,13 @@ class _QueryParser:
         alias: ast.Name | None = None
         if cursor.take("as"):
             if not cursor.at_kind("IDENT"):
-                hint = f"write `as {cursor.peek().text[:1].lower()}{cursor.peek().text[1:]}`"
-                cursor.fail(
-                    "a column name starts in lower case", cursor.here(), hint if cursor.at_kind("TYPE") else None
+                word = cursor.peek().text.strip('"')
+                hint = (
+                    f"write `as {word[:1].lower()}{word[1:]}`"
+                    if cursor.at_kind("TYPE", "STRING")
+                    else "write `as name`"
                 )
+                cursor.fail("a column name is a bare word in lower case", cursor.here(), hint)
             alias = cursor.name()
         return ast.Projection(expression, alias, cursor.span_from(start))
 

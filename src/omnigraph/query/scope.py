@@ -7,7 +7,7 @@ to the block around it, where it may be null.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, NoReturn
 
@@ -62,6 +62,15 @@ class Scope:
         yield from (name for name in (*self.variables, *self.exported) if not re.fullmatch(r"_\d*", name))
         if self.parent is not None:
             yield from self.parent.names()
+
+
+def name_hint(name: str, known: Iterable[str]) -> str:
+    """What may have been meant by an unknown name: the nearest one, else all there are."""
+    names = sorted(set(known))
+    close = nearest(name, names)
+    if close is not None:
+        return f"did you mean `{close}`?"
+    return f"there are {', '.join(f'`{each}`' for each in names)}" if names else "there are none"
 
 
 class Checks:

@@ -109,8 +109,9 @@ def unknown_function(name: str) -> Slip:
     ) or ""
 
 
-def bare_word(word: str, follows: str) -> Slip:
+def bare_word(word: str, follows: str, then: str) -> Slip:
     """A word where a value should stand."""
     if follows == ".":
-        return f"`{word}` is not a variable", f"variables start with `$`: write `${word}.`"
-    return f"`{word}` is not a value", f'write `"{word}"` for text, `${word}` for a variable or parameter'
+        return f"`{word}` is not a variable", f"variables start with `$`: write `${word}.{then}`"
+    variable = word[:1].lower() + word[1:]
+    return f"`{word}` is not a value", f'write `"{word}"` for text, `${variable}` for a variable or parameter'

@@ -12,6 +12,7 @@ import hashlib
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,41 +34,43 @@ def key_hash(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """Key hashes of uncovered fragments. A fragment that is missing here is unknown and has to be read."""
+    """Packed key hashes of uncovered fragments. A fragment that is missing here is unknown and has to be read."""
 
-    hashes: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    packed: Mapping[int, str] = field(default_factory=dict)
 
     def extended(self, fragment: int, packed: str | None) -> Tail:
         """The tail with the packed hashes of one new fragment (None: unknown)."""
-        return self if packed is None else Tail({**self.hashes, fragment: unpack_hashes(packed)})
+        return self if packed is None else Tail({**self.packed, fragment: packed})
 
     @property
     def size(self) -> int:
         """How many hashes it carries."""
-        return sum(map(len, self.hashes.values()))
+        return sum(len(text) for text in self.packed.values()) * 3 // 4 // _HASH_BYTES
 
     def restricted(self, fragments: Iterable[int]) -> Tail:
         """Only what still matters: live uncovered fragments, and nothing at all once that is too much."""
-        kept = {i: self.hashes[i] for i in fragments if i in self.hashes}
-        tail = Tail(kept)
+        tail = Tail({i: self.packed[i] for i in fragments if i in self.packed})
         return tail if tail.size <= MAX_TAIL_HASHES else EMPTY_TAIL
 
     def may_hold(self, fragment: int, wanted: frozenset[int]) -> bool:
         """False only when the fragment certainly holds none of the wanted keys."""
-        known = self.hashes.get(fragment)
-        return known is None or not known.isdisjoint(wanted)
+        known = self.packed.get(fragment)
+        return known is None or not unpack_hashes(known).isdisjoint(wanted)
 
     def to_json(self) -> dict[str, str]:
         """Compact text form for the manifest row."""
-        return {str(i): _pack(sorted(values)) for i, values in self.hashes.items()}
+        return {str(i): text for i, text in self.packed.items()}
 
     @classmethod
     def from_json(cls, value: Mapping[str, str]) -> Tail:
         """The inverse of `to_json`."""
-        return cls({int(i): unpack_hashes(text) for i, text in value.items()})
+        return cls({int(i): text for i, text in value.items()})
 
 
 EMPTY_TAIL = Tail()
+_HASH_BYTES = 8
+_MAX_WRITTEN_HERE = 4096
+_written_here: dict[str, frozenset[str]] = {}
 _NO_ADDRESSES = pa.table({"_rowaddr": pa.array([], pa.uint64())})
 
 
@@ -93,10 +96,36 @@ def locate(table: Table, ids: Sequence[str], tail: Tail) -> Located:
     return Located(tuple(ids) if found.num_rows else (), tuple(found["_rowaddr"].to_pylist()))
 
 
+def existing_ids(table: Table, ids: Sequence[str], tail: Tail) -> frozenset[str]:
+    """Those of `ids` that exist. Fragments that this process wrote itself are answered from memory."""
+    if len(ids) > MAX_LISTED:
+        return frozenset(locate(table, ids, tail).ids)
+    found: set[str] = set()
+    answered = set()
+    for fragment_id in table.uncovered_fragments:
+        fragment = table.fragments[fragment_id]
+        known = _written_here.get(fragment.files[0].path) if fragment.deletion_file is None else None
+        if known is not None:
+            answered.add(fragment_id)
+            found.update(known.intersection(ids))
+    rest = [i for i in ids if i not in found]
+    if not rest or len(answered) == len(table.fragments):
+        return frozenset(found)
+    nothing = pack_hashes(())
+    return frozenset(found).union(locate(table, rest, Tail({**tail.packed, **dict.fromkeys(answered, nothing)})).ids)
+
+
 def missing_ids(table: Table, ids: Sequence[str], tail: Tail) -> list[str]:
     """Those of `ids` that do not exist, in input order."""
-    found = set(locate(table, ids, tail).ids)
+    found = existing_ids(table, ids, tail)
     return [i for i in ids if i not in found]
+
+
+def remember_written(file: str, ids: Iterable[str]) -> None:
+    """Keep the ids of a small data file that this process has just written. Data files never change."""
+    _written_here[file] = frozenset(ids)
+    while len(_written_here) > _MAX_WRITTEN_HERE:
+        _written_here.pop(next(iter(_written_here)), None)
 
 
 def rows_where_any(table: Table, columns: Sequence[str], ids: Sequence[str]) -> pa.Table:
@@ -176,14 +205,12 @@ def _locate_by_scan(table: Table, ids: Sequence[str]) -> Located:
 
 def pack_hashes(ids: Iterable[str]) -> str:
     """The key hashes of some ids as short text."""
-    return _pack(sorted(map(key_hash, ids)))
+    values = sorted(map(key_hash, ids))
+    return base64.b64encode(struct.pack(f"<{len(values)}Q", *values)).decode()
 
 
+@lru_cache(maxsize=4096)
 def unpack_hashes(text: str) -> frozenset[int]:
     """The inverse of `pack_hashes`."""
     raw = base64.b64decode(text)
-    return frozenset(struct.unpack(f"<{len(raw) // 8}Q", raw))
-
-
-def _pack(values: list[int]) -> str:
-    return base64.b64encode(struct.pack(f"<{len(values)}Q", *values)).decode()
+    return frozenset(struct.unpack(f"<{len(raw) // _HASH_BYTES}Q", raw))

@@ -16,7 +16,7 @@ from omnigraph.storage.effects import AppendRows, Effect, OverwriteRows, Replace
 from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.faults import translated
 from omnigraph.storage.layout import detached_file
-from omnigraph.storage.lookup import Tail, locate, pack_hashes
+from omnigraph.storage.lookup import Tail, locate, pack_hashes, remember_written
 from omnigraph.storage.tables import Table, TableStore
 
 
@@ -39,10 +39,13 @@ _FIRST_DETACHED = 2**63
 def write_rows(store: TableStore, base: Table, rows: pa.Table | pa.RecordBatchReader) -> tuple[WrittenFragment, ...]:
     """Write data files for later effects. They are garbage until a version names them."""
     few = isinstance(rows, pa.Table) and rows.num_rows <= MAX_HASHED_ROWS
-    hashes = pack_hashes(rows["id"].to_pylist()) if few else None
+    ids = rows["id"].to_pylist() if few else []
+    hashes = pack_hashes(ids) if few else None
     with translated(f"writing rows of {base.path}"):
         # The handle, not its URI: one request instead of three on an object store.
         written = write_fragments(rows, base.dataset, storage_options=store.options)
+    if few and len(written) == 1:
+        remember_written(written[0].files[0].path, ids)
     hit(Point.ROWS_WRITTEN)
     return tuple(WrittenFragment(json.dumps(f.to_json()), f.files[0].path, f.physical_rows, hashes) for f in written)
 
@@ -64,15 +67,24 @@ def apply_effect(store: TableStore, base: Table, effect: Effect, tail: Tail) -> 
 
 
 def commit_detached(
-    store: TableStore, base: Table, operation: LanceOperation.BaseOperation, *, keeps_indexes: bool
+    store: TableStore,
+    base: Table,
+    operation: LanceOperation.BaseOperation,
+    *,
+    keeps_indexes: bool,
+    untouched: dict[int, FragmentMetadata] | None = None,
 ) -> Table:
-    """The one place where a table version is made. No HEAD moves. `keeps_indexes`: only rows came or went."""
+    """The one place where a table version is made. No HEAD moves.
+
+    `keeps_indexes`: only rows came or went. `untouched`: fragments whose metadata need not be read again.
+    """
     with translated(f"staging a version of {base.path}"):
         dataset = LanceDataset.commit(
             base.dataset, operation, read_version=base.version, detached=True, storage_options=store.options
         )
     hit(Point.TABLE_STAGED)
-    return store.remember(Table(base.path, dataset, base.index_home if keeps_indexes else None))
+    home = base.index_home if keeps_indexes else None
+    return store.remember(Table(base.path, dataset, home, untouched))
 
 
 def durable_files(staged: Staged) -> list[str]:
@@ -89,7 +101,9 @@ def durable_files(staged: Staged) -> list[str]:
 
 
 def _append(store: TableStore, base: Table, fragments: Sequence[WrittenFragment]) -> Staged:
-    table = commit_detached(store, base, LanceOperation.Append(_as_written(fragments)), keeps_indexes=True)
+    table = commit_detached(
+        store, base, LanceOperation.Append(_as_written(fragments)), keeps_indexes=True, untouched=base.fragments
+    )
     return _staged(base, table, fragments)
 
 
@@ -126,7 +140,9 @@ def _update(
     operation = LanceOperation.Update(
         removed_fragment_ids=removed, updated_fragments=updated, new_fragments=_as_written(fragments)
     )
-    table = commit_detached(store, base, operation, keeps_indexes=True)
+    touched = {*removed, *(f.id for f in updated)}
+    untouched = {i: f for i, f in base.fragments.items() if i not in touched}
+    table = commit_detached(store, base, operation, keeps_indexes=True, untouched=untouched)
     staged = _staged(base, table, fragments)
     return Staged(
         table=table,

@@ -26,7 +26,13 @@ _BTREE_FILES = ("page_data.lance", "page_lookup.lance")
 class Table:
     """One table at one version. Immutable: every effect gives another `Table`."""
 
-    def __init__(self, path: str, dataset: LanceDataset, index_home: Table | None = None) -> None:
+    def __init__(
+        self,
+        path: str,
+        dataset: LanceDataset,
+        index_home: Table | None = None,
+        known_fragments: dict[int, FragmentMetadata] | None = None,
+    ) -> None:
         self.path = path
         self.dataset = dataset
         self.version: int = int(dataset.version)
@@ -34,6 +40,7 @@ class Table:
         # all later ones, so that a new version does not have to load them again.
         self.index_home: Table = index_home or self
         self._fragments: dict[int, FragmentMetadata] | None = None
+        self._known_fragments = known_fragments or {}
         self._coverage: dict[str, frozenset[int]] | None = None
 
     @property
@@ -50,8 +57,10 @@ class Table:
     def fragments(self) -> dict[int, FragmentMetadata]:
         """Live fragments by id."""
         if self._fragments is None:
-            metadata = (fragment.metadata for fragment in self.dataset.get_fragments())
-            self._fragments = {m.id: m for m in metadata}
+            known = self._known_fragments
+            fragments = ((f.fragment_id, f) for f in self.dataset.get_fragments())
+            self._fragments = {i: known.get(i) or f.metadata for i, f in fragments}
+            self._known_fragments = {}
         return self._fragments
 
     @property

@@ -201,7 +201,10 @@ class RowWriter:
             rows.append(_row("branch_closed", "branch_closed"))
         self._kept = kept
         columns = zip(*rows, strict=True)
-        arrays = [pa.array(column, field.type) for column, field in zip(columns, MANIFEST_SCHEMA, strict=True)]
+        arrays = [
+            pa.array(column, field.type) if field.name != "base_objects" else pa.nulls(len(rows), field.type)
+            for column, field in zip(columns, MANIFEST_SCHEMA, strict=True)
+        ]
         return pa.Table.from_arrays(arrays, schema=MANIFEST_SCHEMA)
 
 

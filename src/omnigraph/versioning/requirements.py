@@ -10,7 +10,7 @@ from typing import assert_never
 
 from omnigraph.errors import EndpointConflict, ExpectedVersionMismatch, KeyConflict, SchemaMoved
 from omnigraph.storage.effects import AppendRows, OverwriteRows, ReplaceRows, Reshape
-from omnigraph.storage.lookup import MAX_LISTED, in_list, locate, missing_ids, rows_where_any
+from omnigraph.storage.lookup import MAX_LISTED, existing_ids, in_list, missing_ids, rows_where_any
 from omnigraph.versioning.manifest import ManifestState
 from omnigraph.versioning.plan import (
     KeysAbsent,
@@ -56,7 +56,7 @@ def check(store: GraphStore, plan: PublishPlan, requirement: Requirement, entry:
     table = open_table(store, entry)
     match requirement:
         case KeysAbsent(table_key, ids):
-            taken = locate(table, ids, entry.tail).ids
+            taken = existing_ids(table, ids, entry.tail)
             if taken:
                 raise KeyConflict(table_key, min(taken))
         case KeysPresent(table_key, ids):

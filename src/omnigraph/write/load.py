@@ -62,8 +62,7 @@ def load_rows(
     commit = None
     if batches:
         requirements = _requirements(txn, batches, mode)
-        written = txn.store.workers.map(lambda batch: _effect(txn, batch, mode), batches.values())
-        effects = dict(zip(batches, written, strict=True))
+        effects = _effects(txn, batches, mode)
         commit = txn.commit(effects, requirements, rebase_updates=mode == MERGE)
     return LoadResult(branch, mode, _counts(counts, "node"), _counts(counts, "edge"), commit)
 
@@ -88,6 +87,13 @@ def _requirements(txn: WriteTxn, batches: Mapping[str, Batch], mode: str) -> lis
     if mode == OVERWRITE:
         requirements.extend(require_no_dangling(txn, batches))
     return requirements
+
+
+def _effects(txn: WriteTxn, batches: Mapping[str, Batch], mode: str) -> dict[str, Effect]:
+    if len(batches) == 1:
+        return {key: _effect(txn, batch, mode) for key, batch in batches.items()}
+    written = txn.store.workers.map(lambda batch: _effect(txn, batch, mode), batches.values())
+    return dict(zip(batches, written, strict=True))
 
 
 def _effect(txn: WriteTxn, batch: Batch, mode: str) -> Effect:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from omnigraph.errors import DuplicateKey, KeyConflict, MissingEndpoint
 from omnigraph.schema.catalog import EdgeType, NodeType
-from omnigraph.storage.lookup import locate, missing_ids, rows_where_any
+from omnigraph.storage.lookup import existing_ids, missing_ids, rows_where_any
 from omnigraph.versioning.plan import KeysAbsent, KeysPresent, NoIncident, Requirement
 from omnigraph.write.rows import Batch
 from omnigraph.write.transaction import WriteTxn
@@ -67,7 +67,7 @@ def require_new_keys(txn: WriteTxn, batch: Batch) -> Iterator[Requirement]:
         return
     ids = tuple(batch.ids)
     entry = txn.entry(batch.entity.table_key)
-    taken = locate(txn.table(entry.table_key), ids, entry.tail).ids
+    taken = existing_ids(txn.table(entry.table_key), ids, entry.tail)
     if taken:
         raise KeyConflict(entry.table_key, min(taken))
     yield KeysAbsent(entry.table_key, ids)

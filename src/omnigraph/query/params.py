@@ -1,0 +1,140 @@
+"""Parameter values, as JSON or Python has them, in the types a query declares.              (ir, values -> BIND)
+
+Everything is settled before a query runs: missing, unknown and ill-typed values are all refused here.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from omnigraph.datatypes import FLOATS, INTEGER_RANGE, INTEGERS, PropertyType, Scalar
+from omnigraph.errors import InvalidArgument
+from omnigraph.query import ir
+from omnigraph.query.value_types import single
+from omnigraph.schema.names import suggest
+from omnigraph.schema.resolve import utc
+
+
+class _Unfit(Exception):
+    """A value does not fit; the text says why."""
+
+
+def bind_params(query: ir.QueryIR | ir.MutationIR, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The value of every declared parameter, names without `$`; a nullable one may be left out.
+
+    Whole numbers may come as decimal text, dates and moments as ISO text. The result holds str, int, float, bool,
+    `date`, UTC `datetime`, bytes, lists of those, and None.
+    """
+    declared = {each.name: each.type for each in query.params}
+    for name in given:
+        if name not in declared:
+            hint = suggest(name, declared, f"declared: {', '.join(declared)}" if declared else "it declares none")
+            raise InvalidArgument(f"the query `{query.name}` has no parameter '{name}'", hint=hint)
+    return {name: _bound(query.name, name, wanted, given) for name, wanted in declared.items()}
+
+
+def _bound(query: str, name: str, wanted: PropertyType, given: Mapping[str, Any]) -> Any:
+    if given.get(name) is None:
+        if wanted.nullable:
+            return None
+        what = "must not be null" if name in given else "not provided"
+        raise InvalidArgument(f"parameter '{name}' {what}", hint=f"`{query}` needs {name}: {wanted}")
+    try:
+        return _value(given[name], wanted)
+    except _Unfit as error:
+        raise InvalidArgument(f"parameter '{name}': {error}", hint=f"it is declared as {wanted}") from None
+
+
+def _value(value: Any, wanted: PropertyType) -> Any:
+    if not wanted.is_list and not wanted.is_vector:
+        return _scalar(value, wanted.scalar)
+    # Arrays of other libraries become plain lists.
+    items = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(items, str | bytes | Mapping) or not isinstance(items, Iterable):
+        raise _Unfit(f"expected a list, got {_shown(value)}")
+    found = []
+    for index, item in enumerate(items):
+        if item is None:
+            raise _Unfit(f"item {index} is null")
+        try:
+            found.append(_scalar(item, wanted.scalar))
+        except _Unfit as error:
+            raise _Unfit(f"item {index}: {error}") from None
+    if wanted.dimension is not None and len(found) != wanted.dimension:
+        raise _Unfit(f"expected {wanted.dimension} numbers, got {len(found)}")
+    return found
+
+
+def _scalar(value: Any, scalar: Scalar) -> Any:
+    if scalar in INTEGERS:
+        return _integer(value, scalar)
+    if scalar in FLOATS:
+        return _float(value, scalar)
+    if scalar is Scalar.DATE:
+        return _date(value)
+    if scalar is Scalar.DATETIME:
+        return _datetime(value)
+    wanted: tuple[type, ...] = (bool,) if scalar is Scalar.BOOL else (str,)
+    if scalar is Scalar.BLOB:
+        wanted = (str, bytes)
+    if not isinstance(value, wanted):
+        raise _Unfit(f"expected a {scalar}, got {_shown(value)}")
+    return value
+
+
+def _integer(value: Any, scalar: Scalar) -> int:
+    if isinstance(value, str) and re.fullmatch(r"[+-]?[0-9]{1,40}", value):
+        value = int(value)
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise _Unfit(f"expected a whole number, got {_shown(value)}")
+    number = int(value.__index__())
+    low, high = INTEGER_RANGE[scalar]
+    if not low <= number <= high:
+        raise _Unfit(f"{number} is outside the {scalar} range, {low} to {high}")
+    return number
+
+
+def _float(value: Any, scalar: Scalar) -> float:
+    is_number = hasattr(value, "__float__") or hasattr(value, "__index__")
+    if isinstance(value, bool) or not is_number:
+        raise _Unfit(f"expected a number, got {_shown(value)}")
+    try:
+        number: float | None = float(value)
+    except (OverflowError, TypeError, ValueError):
+        raise _Unfit(f"{_shown(value)} is outside the {scalar} range") from None
+    assert number is not None
+    if not math.isfinite(number):
+        raise _Unfit("expected a finite number")
+    number = single(number) if scalar is Scalar.F32 else number
+    if number is None:
+        raise _Unfit(f"{_shown(value)} is outside the {scalar} range")
+    return number
+
+
+def _date(value: Any) -> dt.date:
+    if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
+        return value
+    if isinstance(value, str):
+        try:
+            return dt.date.fromisoformat(value)
+        except ValueError:
+            raise _Unfit(f"{_shown(value)} is not a date such as 2024-01-31") from None
+    raise _Unfit(f"expected a date such as 2024-01-31, got {_shown(value)}")
+
+
+def _datetime(value: Any) -> dt.datetime:
+    if isinstance(value, dt.datetime | str):
+        try:
+            return utc(value.isoformat() if isinstance(value, dt.datetime) else value)
+        except ValueError:
+            raise _Unfit(f"{_shown(value)} is not a moment such as 2024-01-31T12:00:00Z") from None
+    raise _Unfit(f"expected a moment such as 2024-01-31T12:00:00Z, got {_shown(value)}")
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."
