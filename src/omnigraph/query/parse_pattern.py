@@ -194,7 +194,8 @@ class Patterns:
         is_pattern = cursor.at_kind("IDENT", ahead=1) and cursor.at_kind("IDENT", "VAR", ahead=2)
         if not cursor.at(":", ahead=1):
             cursor.refuse_foreign()
-        if word not in ("not", "optional") and (is_pattern or cursor.at(":", ahead=1)):
+        is_value = word in ("not", "optional", "true", "false", "null")
+        if not is_value and (is_pattern or cursor.at(":", ahead=1)):
             cursor.fail(f"`{word}` is not a variable", cursor.here(), f"variables start with `$`: write `${word}`")
         if word == "optional":
             cursor.fail("an optional part takes braces", cursor.here(), "write `optional { $p knows $f }`")

@@ -8,8 +8,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import random
-import time
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -48,14 +47,22 @@ def _open(root: GraphRoot, name: str) -> int | None:
 
 
 def _acquire(descriptor: int) -> None:
-    deadline = time.monotonic() + MAX_WAIT_SECONDS
-    pause = 0.0002
-    while time.monotonic() < deadline:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            time.sleep(pause * (0.5 + random.random()))
-            pause = min(pause * 1.5, 0.004)
-        except OSError:
-            return
+    """Wait in the kernel's queue, which is fair, but not longer than the limit."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        acquired = threading.Event()
+        # A duplicate shares the lock: whoever closes last releases it, so a waiter that is given up harms nobody.
+        threading.Thread(target=_wait, args=(os.dup(descriptor), acquired), daemon=True).start()
+        acquired.wait(MAX_WAIT_SECONDS)
+    except OSError:
+        return
+
+
+def _wait(descriptor: int, acquired: threading.Event) -> None:
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        acquired.set()
+    finally:
+        os.close(descriptor)

@@ -60,6 +60,10 @@ class Publisher:
         except OmnigraphError as error:
             self._report_failure(plan, attempt, error, keep_intent)
             raise
+        except KeyboardInterrupt:
+            if plan.has_intent and not keep_intent:  # what a user stopped is not finished behind their back
+                self._intents.withdraw(plan.commit_id)
+            raise
         if plan.has_intent and not keep_intent:
             self._intents.finish(plan.commit_id)
         return commit
