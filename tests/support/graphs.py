@@ -97,9 +97,9 @@ def logical_state(uri: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def recovery_files(uri: str | os.PathLike[str]) -> list[str]:
-    """Names below `__recovery/`."""
+    """Objects below `__recovery/`. A name with `#` is a put that was killed half-way: no object, but litter."""
     folder = Path(uri) / "__recovery"
-    return sorted(p.name for p in folder.iterdir()) if folder.is_dir() else []
+    return sorted(p.name for p in folder.iterdir() if "#" not in p.name) if folder.is_dir() else []
 
 
 def expire_intents(uri: str | os.PathLike[str]) -> None:
