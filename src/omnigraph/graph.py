@@ -14,7 +14,11 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from omnigraph.errors import ConflictError, DataError, InvalidArgument, NotFound, OmnigraphError
+from omnigraph.execution.arrow.engine import ArrowExecutor
+from omnigraph.execution.result import Result
 from omnigraph.maintenance.repair import RepairReport, repair
+from omnigraph.query import bind_params, compile_query
+from omnigraph.query.ir import MutationIR
 from omnigraph.schema.catalog import Catalog
 from omnigraph.storage.layout import GraphRoot
 from omnigraph.storage.lookup import in_list
@@ -57,11 +61,12 @@ class Graph:
         self.schema = Schema(self._repository)
         self.recovery = RecoveryLog(self._repository)
         self.maintenance = Maintenance(self._repository)
+        self._executor = ArrowExecutor(store)
 
     @classmethod
     def init(cls, uri: str | os.PathLike[str], schema: str | os.PathLike[str], *, actor: str | None = None) -> Graph:
         """Create a graph. `schema` is the path of a `.pg` file or schema text."""
-        text, path = _schema_text(schema)
+        text, path = _text_of(schema, ".pg file, or schema text")
         return cls(create_graph(GraphRoot.parse(uri), text, schema_path=path, actor=actor))
 
     @classmethod
@@ -126,6 +131,31 @@ class Graph:
     ) -> DeleteResult:
         """Remove entities by id in one commit; removing a node removes every edge that touches it."""
         return delete_entities(self._repository, type_name, ids, branch=branch, actor=actor, message=message)
+
+    # --- querying -------------------------------------------------------------------------------------------------
+
+    def query(
+        self, query: str | os.PathLike[str], name: str | None = None, params: Mapping[str, Any] | None = None,
+        branch: str | None = None, snapshot: Target = None,
+    ) -> Result:  # fmt: skip
+        """Answer one query of a `.gq` text or file from one snapshot.
+
+        `name` chooses among several queries. `branch` reads a branch's head, `snapshot` any other target.
+        """
+        if branch is not None and snapshot is not None:
+            raise InvalidArgument("give a branch or a snapshot, not both")
+        state = self._repository.resolve(branch if snapshot is None else snapshot)
+        catalog = self._store.catalog(state.schema_hash)
+        text, path = _text_of(query, ".gq file, or query text")
+        compiled = compile_query(text, catalog, name=name, path=path)
+        if isinstance(compiled, MutationIR):
+            raise InvalidArgument(
+                f"{compiled.name} is a mutation, not a read", hint="mutations change a branch: use a read query here"
+            )
+        table = self._executor.execute(compiled, state.snapshot, catalog, bind_params(compiled, params or {}))
+        return Result(
+            table, compiled.name, state.head, branch or (state.branch if snapshot is None else None), state.head
+        )
 
     # --- reading --------------------------------------------------------------------------------------------------
 
@@ -287,19 +317,17 @@ class RecoveryLog:
         return self._repository.recovery.list()
 
 
-def _schema_text(schema: str | os.PathLike[str]) -> tuple[str, str | None]:
-    """Schema text and, when it came from a file, its path."""
-    text = os.fspath(schema)
-    if isinstance(schema, str) and (not text.strip() or any(mark in text for mark in ("{", "->", "\n"))):
+def _text_of(source: str | os.PathLike[str], what: str) -> tuple[str, str | None]:
+    """Text and, when it came from a file, its path."""
+    text = os.fspath(source)
+    if isinstance(source, str) and (not text.strip() or any(mark in text for mark in ("{", "->", "\n"))):
         return text, None
     try:
         return Path(text).read_text(encoding="utf-8"), text
     except FileNotFoundError as error:
-        raise InvalidArgument(
-            f"there is no schema file {text!r}", hint="pass the path of a .pg file, or schema text"
-        ) from error
+        raise InvalidArgument(f"there is no file {text!r}", hint=f"pass the path of a {what}") from error
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidArgument(f"schema file {text!r} cannot be read: {error}") from error
+        raise InvalidArgument(f"{text!r} cannot be read: {error}") from error
 
 
 def _reprepared(attempt: Callable[[bool], T], *, fresh_first: bool) -> T:

@@ -140,6 +140,9 @@ class Expressions:
         found = self.place.scope.find(name.text) if self.place.scope and name.text != ANONYMOUS else None
         if found is not None:
             return found
+        if self.place.target is not None:
+            hint = "in a mutation a property is a bare name: `name = $name`"
+            self.checks.fail("T6", f"`${name.text}` is not bound", name.span, hint)
         if name.text in self.checks.params:
             hint = "parameters are plain values; bind a node with `$x: Type`"
             self.checks.fail("T6", f"the parameter `${name.text}` has no properties", name.span, hint)

@@ -14,6 +14,7 @@ from omnigraph.query import ast, ir
 from omnigraph.query import value_types as vt
 from omnigraph.query.check_expressions import Expressions, Place, describe, property_type
 from omnigraph.query.check_traversal import CheckedTraversal, TraversalChecker
+from omnigraph.query.grammar import edge_word
 from omnigraph.query.scope import ANONYMOUS, Checks, Scope, Variable, name_hint
 
 _Kind = TypeVar("_Kind", bound=ast.Clause)
@@ -45,10 +46,10 @@ def check_block(checks: Checks, clauses: tuple[ast.Clause, ...], scope: Scope) -
     bound = [(binding, _bind(checks, binding, scope)) for binding in _of(clauses, ast.Binding)]
     traversals = TraversalChecker(checks, scope).check(_of(clauses, ast.Traversal))
     matches = tuple(
-        _match(expressions, scope.find(name) or variable, match)
+        # Looked up again: a traversal may have narrowed the types since.
+        _match(expressions, scope.find(variable.name) or variable, match)
         for binding, variable in bound
         for match in binding.matches
-        for name in (variable.name,)
     )
     optionals = []
     for optional in _of(clauses, ast.OptionalBlock):
@@ -108,7 +109,7 @@ def _node_types(checks: Checks, name: ast.Name) -> tuple[str, ...]:
             checks.fail("T1", f"no node type implements the interface `{name.text}`", name.span, hint)
         return types
     if name.text in catalog.edges:
-        edge = name.text[:1].lower() + name.text[1:]
+        edge = edge_word(name.text)
         hint = f"edges are followed, not bound: `$a {edge} $b`, or `$a $e:{edge} $b` to name the edge"
         checks.fail("T1", f"`{name.text}` is an edge type", name.span, hint)
     return checks.fail(

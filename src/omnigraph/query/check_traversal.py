@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from omnigraph.query import ast, ir
 from omnigraph.query import value_types as vt
 from omnigraph.query.check_functions import is_integer
-from omnigraph.query.grammar import INFIX_WORDS
+from omnigraph.query.grammar import INFIX_WORDS, edge_word
 from omnigraph.query.scope import ANONYMOUS, Checks, Scope, Variable
 from omnigraph.schema.catalog import EdgeType
 from omnigraph.schema.names import nearest
@@ -62,6 +62,8 @@ class TraversalChecker:
             index = next(ready, waiting[0])
             waiting.remove(index)
             directions[index] = self._resolve(pending[index])
+        for index, each in enumerate(pending):
+            self._verify(each, directions[index])
         return tuple(self._finish(each, directions[index]) for index, each in enumerate(pending))
 
     def _names(self, node: ast.Traversal) -> tuple[str, str]:
@@ -115,10 +117,10 @@ class TraversalChecker:
         return tuple(found)
 
     def _edge_hint(self, node: ast.Traversal, name: str) -> str | None:
-        known = {each[:1].lower() + each[1:] for each in self.checks.catalog.edges}
+        known = {edge_word(each) for each in self.checks.catalog.edges}
         if name in INFIX_WORDS:
             left = node.source.text
-            return f"two bare variables make it an edge: write `${left}.name {name} ...`, or put the test in parentheses"
+            return f"two bare variables make it an edge: write `${left}.name {name} ...`, or put it in parentheses"
         close = nearest(name, known)
         if close is not None:
             return f"did you mean `{close}`?"
@@ -138,7 +140,7 @@ class TraversalChecker:
                 rule = "T23" if found.kind == "edge" else None
                 message = f"the {found.kind} `${end.text}` cannot be the end of a traversal"
                 self.checks.fail(rule, message, end.span, "an end is a node: give it another name")
-        choices: tuple[ir.Direction, ...] = ("both",) if each.node.undirected else ("out", "in")
+        choices = _directions(each)
         source, target = self.scope.find(each.source), self.scope.find(each.target)
         for direction in choices:
             if self._fits(each, source, target, direction):
@@ -146,6 +148,12 @@ class TraversalChecker:
                 self._narrow(each.target, _ends(each.edges, direction, 1))
                 return direction
         return self._refuse(each, source, target, choices)
+
+    def _verify(self, each: _Pending, direction: ir.Direction) -> None:
+        """A later traversal may have narrowed an end: what fits must not depend on the order of the clauses."""
+        source, target = self.scope.find(each.source), self.scope.find(each.target)
+        if not self._fits(each, source, target, direction):
+            self._refuse(each, source, target, (direction,))
 
     def _fits(self, each: _Pending, source: Variable | None, target: Variable | None, way: ir.Direction) -> bool:
         """Whether every alternative can run between the two ends."""
@@ -221,6 +229,14 @@ def whole_number_param(checks: Checks, name: ast.Name, rule: str | None, what: s
     if not is_integer(found) or found.nullable:
         checks.fail(rule, f"{what} must be a whole number, `${name.text}` is {found}", name.span, "declare it as I64")
     return ir.Param(name.text, vt.value(found))
+
+
+def _directions(each: _Pending) -> tuple[ir.Direction, ...]:
+    """The directions a traversal may take, the first that fits wins."""
+    if each.node.undirected:
+        return ("both",)
+    # An edge within one type goes as written, and its alternatives go along.
+    return ("out",) if any(edge.source == edge.target for edge in each.edges) else ("out", "in")
 
 
 def _ends(edges: tuple[EdgeType, ...], direction: ir.Direction, end: int) -> tuple[str, ...]:

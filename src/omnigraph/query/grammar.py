@@ -77,3 +77,12 @@ TEXT_FUNCTIONS = ("search", "match_text", "fuzzy")
 RANKS = ("nearest", "bm25", "rrf")
 PATH_FUNCTIONS = ("length", "nodes")
 FUNCTIONS = (*AGGREGATES, *TEXT_FUNCTIONS, *RANKS, *PATH_FUNCTIONS, "now", "date", "datetime")
+
+
+def edge_word(type_name: str) -> str:
+    """How a query writes an edge type.
+
+    >>> edge_word("WorksAt"), edge_word("WORKS_AT")
+    ('worksAt', 'works_at')
+    """
+    return type_name.lower() if type_name.isupper() else type_name[:1].lower() + type_name[1:]

@@ -433,6 +433,13 @@ def walk(expr: Expr) -> Iterator[Expr]:
         yield from walk(child)
 
 
+def blocks(block: Block) -> Iterator[Block]:
+    """The block and all blocks inside it, outside in."""
+    yield block
+    for inner in (*block.optionals, *block.negations):
+        yield from blocks(inner)
+
+
 def has_aggregate(expr: Expr) -> bool:
     """Whether an aggregate stands anywhere in the expression."""
     return any(isinstance(each, Aggregate) for each in walk(expr))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from omnigraph.datatypes import FLOATS, INTEGER_RANGE, INTEGERS, PropertyType, Scalar
@@ -34,7 +34,46 @@ def bind_params(query: ir.QueryIR | ir.MutationIR, given: Mapping[str, Any]) -> 
         if name not in declared:
             hint = suggest(name, declared, f"declared: {', '.join(declared)}" if declared else "it declares none")
             raise InvalidArgument(f"the query `{query.name}` has no parameter '{name}'", hint=hint)
-    return {name: _bound(query.name, name, wanted, given) for name, wanted in declared.items()}
+    bound = {name: _bound(query.name, name, wanted, given) for name, wanted in declared.items()}
+    if isinstance(query, ir.QueryIR):
+        _refuse_impossible(query, bound)
+    return bound
+
+
+def _refuse_impossible(query: ir.QueryIR, bound: Mapping[str, Any]) -> None:
+    """Numbers that a literal could not be either: the type checker sees those, here are the parameters."""
+    for what, number in (("limit", query.limit), ("offset", query.offset)):
+        _at_least(0, what, number, bound)
+    for block in ir.blocks(query.pattern):
+        for edge in block.edges:
+            low = _at_least(1, "the lower hop bound", edge.min_hops, bound)
+            high = _at_least(1, "the upper hop bound", edge.max_hops, bound)
+            if low is not None and high is not None and high < low:
+                raise InvalidArgument(f"no number of hops lies between {low} and {high}", hint="swap the bounds")
+    for expr in _expressions(query):
+        for each in ir.walk(expr):
+            if isinstance(each, ir.Rrf):
+                _at_least(1, "k of rrf", each.k, bound)
+            elif isinstance(each, ir.TextMatch):
+                _at_least(0, "the edits of fuzzy", each.max_edits, bound)
+
+
+def _at_least(least: int, what: str, number: ir.Expr | int | None, bound: Mapping[str, Any]) -> int | None:
+    value = bound[number.name] if isinstance(number, ir.Param) else number
+    if not isinstance(value, int):
+        return None
+    if isinstance(number, ir.Param) and value < least:
+        raise InvalidArgument(f"parameter '{number.name}': {what} must be at least {least}, got {value}")
+    return value
+
+
+def _expressions(query: ir.QueryIR) -> Iterator[ir.Expr]:
+    for block in ir.blocks(query.pattern):
+        yield from block.filters
+    yield from (column.expr for column in query.outputs)
+    yield from (key.expr for key in query.order)
+    if query.having is not None:
+        yield query.having
 
 
 def _bound(query: str, name: str, wanted: PropertyType, given: Mapping[str, Any]) -> Any:

@@ -65,7 +65,7 @@ class Expressions:
 
     def _not(self) -> ast.Expression:
         token = self.cursor.peek()
-        if not self.cursor.at("not") or self.cursor.at(":", ahead=1):
+        if not self.cursor.at("not") or self.cursor.at(":", ahead=1) or self._names_a_column():
             return self._test()
         self.cursor.advance()
         if self.cursor.at("{"):
@@ -189,13 +189,17 @@ class Expressions:
             return ast.Literal(None if token.text == "null" else token.text == "true", span)
         if self.cursor.at("(", ahead=1) and token.text != "not":
             return self._call()
-        if token.text in INFIX_WORDS or (token.text == "not" and not self.words):
+        if token.text in INFIX_WORDS and not self._names_a_column():
             self.cursor.fail(f"expected a value before `{token.text}`", span, "an operator stands between two values")
         if not self.words or self.cursor.at(".", ahead=1):
             slip = bare_word(token.text, self.cursor.peek(1).text, self.cursor.peek(2).text)
             self.cursor.fail(slip[0], span, slip[1])
         self.cursor.advance()
         return ast.Word(token.text, span)
+
+    def _names_a_column(self) -> bool:
+        """Whether an operator's word stands for a column of that name: then no operand follows it."""
+        return self.words and self.cursor.at(",", "}", "asc", "desc", ahead=1)
 
     def _call(self) -> ast.Expression:
         token = self.cursor.advance()

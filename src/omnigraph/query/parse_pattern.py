@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from omnigraph.query import ast
-from omnigraph.query.grammar import COMPARISONS, INFIX_WORDS
+from omnigraph.query.grammar import COMPARISONS, INFIX_WORDS, edge_word
 from omnigraph.query.lexer import Cursor
 from omnigraph.query.parse_expressions import Expressions
 
@@ -148,7 +148,7 @@ class Patterns:
         if cursor.at_kind("TYPE"):
             word = cursor.peek().text
             cursor.refuse_foreign()
-            hint = f"write `{word[:1].lower()}{word[1:]}`"
+            hint = f"write `{edge_word(word)}`"
             cursor.fail(f"the edge `{word}` does not start in lower case", cursor.here(), hint)
         if not cursor.at_kind("IDENT"):
             cursor.unexpected("expected an edge", "write `$a knows $b`")

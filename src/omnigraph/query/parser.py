@@ -197,6 +197,8 @@ class _QueryParser:
     def _projection(self) -> ast.Projection:
         cursor = self.cursor
         start = cursor.peek().start
+        if cursor.at("distinct") and not cursor.at("as", ",", "}", ahead=1):
+            cursor.fail("`distinct` is about whole rows", cursor.here(), "write `return distinct { ... }`")
         expression = self.expressions.expression()
         alias: ast.Name | None = None
         if cursor.take("as"):

@@ -26,6 +26,7 @@ _MARKS = {
     "||": ("`||` is not an operator", "write `or`; alternatives of an edge take a single `|`"),
     "!": ("`!` is not an operator", "write `not`, or `!=` to compare"),
     ";": ("nothing is closed with `;`", "leave it out"),
+    "*": ("`*` stands in `count(*)` only", "write `$p` for a whole node, `knows{1,}` for any number of hops"),
     "^": ("`^` is not an operator", "the operators are `+ - * / %`"),
     "~": ("`~` is not an operator", 'write `contains "..."` or `starts_with "..."`'),
 }  # fmt: skip
@@ -38,6 +39,7 @@ _WORDS = {
     "by": ("there is no `by`", "write `order { $p.name desc }`; groups follow from `return`"),
     "group": ("there is no `group`", "the items of `return` without an aggregate are the groups"),
     "skip": ("there is no `skip`", "write `offset 10`"),
+    "between": ("there is no `between`", "write `$p.age >= 1 and $p.age <= 9`"),
     "like": ("there is no `like`", 'write `contains "..."` or `starts_with "..."`'),
     "ilike": ("there is no `ilike`", "write `search($d.title, $text)` to ignore case"),
     "exists": ("there is no `exists`", "a clause in `match` demands a match, `not { ... }` that there is none"),

@@ -174,6 +174,33 @@ def test_words_are_reserved_only_where_they_mean_something() -> None:
     assert len(query.body.projections) == 2
 
 
+def test_columns_may_be_named_like_operators(read: Read) -> None:
+    found = read("$p: Person", "$p.name as in, $p.age as not", "order { in desc, not }")
+    assert [key.expr.name for key in found.order] == ["in", "not"]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "not " * 500 + "true",
+        "(" * 500 + "true" + ")" * 500,
+        "$p.age > " + "-" * 500 + "$p.age",
+        "$p.age = 1" + " + 1" * 5000,
+        "$p.age in " + "[" * 500 + "]" * 500,
+        "not { " * 500 + "$p knows $q" + " }" * 500,
+    ],
+    ids=["not", "parentheses", "minus", "sum", "list", "blocks"],
+)
+def test_absurd_depth_is_a_parse_error(text: str) -> None:
+    with pytest.raises(ParseError, match="too"):
+        clauses(f"$p: Person {text}")
+
+
+def test_wide_is_fine(read: Read) -> None:
+    wide = " and ".join(["$p.age > 1"] * 3000)
+    assert len(read(f"$p: Person {wide}").pattern.filters) == 3000
+
+
 # --- type check -------------------------------------------------------------------------------------------------------
 
 

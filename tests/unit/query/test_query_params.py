@@ -101,3 +101,28 @@ def test_missing_and_unknown_parameters(people: Catalog) -> None:
 def test_mutations_take_parameters_too(shop: Catalog) -> None:
     query = compile_query("query q($sku: String) { delete Item where sku = $sku }", shop)
     assert bind_params(query, {"sku": "a"}) == {"sku": "a"}
+
+
+@pytest.mark.parametrize(
+    ("query", "values", "says"),
+    [
+        ("match { $p: Person } return { $p } limit $n", {"n": -1}, "limit must be at least 0"),
+        ("match { $p: Person } return { $p } offset $n", {"n": -1}, "offset must be at least 0"),
+        ("match { $p knows{$n,3} $f } return { $p }", {"n": 0}, "the lower hop bound must be at least 1"),
+        ("match { $p knows{$n,3} $f } return { $p }", {"n": 4}, "between 4 and 3"),
+        ("match { $p: Person not { $p knows{2,$n} $f } } return { $p }", {"n": 1}, "between 2 and 1"),
+        ('match { $p: Person fuzzy($p.name, "x", $n) } return { $p }', {"n": -1}, "edits of fuzzy"),
+        (
+            'match { $p: Person } return { rrf(bm25($p.name, "x"), bm25($p.name, "y"), $n) }',
+            {"n": 0},
+            "k of rrf must be at least 1",
+        ),
+    ],
+)
+def test_impossible_numbers_are_refused_before_the_query_runs(
+    people: Catalog, query: str, values: dict[str, Any], says: str
+) -> None:
+    compiled = compile_query(f"query q($n: I64) {{ {query} }}", people)
+    assert bind_params(compiled, {"n": 2}) == {"n": 2}
+    with pytest.raises(InvalidArgument, match=says):
+        bind_params(compiled, values)

@@ -72,7 +72,7 @@ def deeper(inner: st.SearchStrategy[ast.Expression]) -> st.SearchStrategy[ast.Ex
 EXPRESSIONS = st.recursive(LEAVES, deeper, max_leaves=12)
 
 
-@settings(max_examples=300 * 20, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(EXPRESSIONS, EXPRESSIONS)
 def test_formatting_and_parsing_are_inverse(condition: ast.Expression, returned: ast.Expression) -> None:
     read = ast.Read((ast.Filter(condition, HERE),), (ast.Projection(returned, name("x"), HERE),))
@@ -106,7 +106,7 @@ def compiles_or_explains(text: str, schema: str) -> None:
         assert str(failed)
 
 
-@settings(max_examples=300 * 20, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(st.lists(st.sampled_from(PIECES), max_size=25), st.sampled_from(["people", "library", "shop"]))
 def test_any_soup_of_words_is_a_query_or_a_language_error(pieces: list[str], schema: str) -> None:
     soup = " ".join(pieces)
@@ -116,13 +116,13 @@ def test_any_soup_of_words_is_a_query_or_a_language_error(pieces: list[str], sch
     compiles_or_explains(f"query q() {{ update Item set {{ stock: 1 }} where {soup} }}", schema)
 
 
-@settings(max_examples=200 * 20, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.text(max_size=60))
 def test_any_text_is_a_query_or_a_language_error(text: str) -> None:
     compiles_or_explains(text, "people")
 
 
-@settings(max_examples=150 * 20, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_a_damaged_query_is_a_query_or_a_language_error(data: st.DataObject) -> None:
     schema, text = data.draw(st.sampled_from(GOOD))

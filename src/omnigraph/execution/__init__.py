@@ -1,0 +1,1 @@
+"""Executors of one query plan."""

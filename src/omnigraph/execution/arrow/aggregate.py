@@ -1,0 +1,84 @@
+"""Grouping rows and computing aggregates, one Arrow pass for all of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.execution.arrow.data import Ints
+from omnigraph.execution.arrow.evaluate import Evaluator
+from omnigraph.execution.arrow.frame import Frame
+from omnigraph.execution.arrow.rank import codes, groups
+from omnigraph.query import ir
+
+_ARROW_NAME = {"sum": "sum", "avg": "mean", "min": "min", "max": "max", "collect": "list"}
+
+
+def grouped(
+    keys: list[ir.Expr], wanted: list[ir.Aggregate], evaluator: Evaluator, frame: Frame
+) -> tuple[Frame, dict[ir.Expr, pa.Array]]:
+    """One row per group (bindings of its first row), and the value of every aggregate per group.
+
+    Without keys there is one group, also of no rows at all.
+    """
+    numbers, first = groups([_key_codes(key, evaluator, frame) for key in keys], frame.length)
+    count = len(first) if keys else 1
+    known: dict[ir.Expr, pa.Array] = {a: _aggregate(a, evaluator, frame, numbers, count) for a in wanted}
+    representatives = frame.take(first)
+    known.update({key: evaluator.array(key).take(pa.array(first)) for key in keys})
+    if not keys and not frame.length:
+        representatives = Frame(1, {v: np.full(1, -1, np.int64) for v in frame.numbers})
+    return representatives, known
+
+
+def _key_codes(key: ir.Expr, evaluator: Evaluator, frame: Frame) -> Ints:
+    if isinstance(key, (ir.Entity, ir.EntityId)):
+        return frame.numbers[key.var]
+    return codes(evaluator.array(key))
+
+
+def _aggregate(aggregate: ir.Aggregate, evaluator: Evaluator, frame: Frame, numbers: Ints, count: int) -> pa.Array:
+    operand = aggregate.operand
+    if operand is None:
+        return pa.array(np.bincount(numbers, minlength=count))
+    if aggregate.function == "count" and isinstance(operand, ir.Entity):
+        return _count_entities(frame.numbers[operand.var], numbers, count, distinct=aggregate.distinct)
+    values = evaluator.array(operand)
+    if aggregate.function == "count":
+        present = pc.is_valid(values).to_numpy(zero_copy_only=False)
+        coded = codes(values)
+        return _count_entities(np.where(present, coded, -1), numbers, count, distinct=aggregate.distinct)
+    return _by_arrow(aggregate, values, numbers, count)
+
+
+def _count_entities(values: Ints, numbers: Ints, count: int, *, distinct: bool) -> pa.Array:
+    present = values >= 0
+    values, numbers = values[present], numbers[present]
+    if distinct and len(values):
+        pairs = np.unique(np.stack([numbers, values]), axis=1)
+        numbers = pairs[0]
+    return pa.array(np.bincount(numbers, minlength=count))
+
+
+def _by_arrow(aggregate: ir.Aggregate, values: pa.Array, numbers: Ints, count: int) -> pa.Array:
+    present = pc.is_valid(values)
+    values, kept = values.filter(present), pa.array(numbers).filter(present)
+    if aggregate.distinct:
+        _, first = groups([kept.to_numpy(), codes(values)], len(values))
+        values, kept = values.take(pa.array(first)), kept.take(pa.array(first))
+    if aggregate.function in ("sum", "avg"):
+        values = values.cast(pa.float64(), safe=False)
+    name = _ARROW_NAME[aggregate.function]
+    table = pa.table({"group": kept, "value": values})
+    result = table.group_by("group", use_threads=False).aggregate([("value", name)])
+    column = result[f"value_{name}"].combine_chunks()
+    # Groups whose values are all null have no row above.
+    place = np.full(count, -1, np.int64)
+    place[result["group"].to_numpy()] = np.arange(len(result))
+    filled = (
+        column.take(pa.array(np.maximum(place, 0), mask=place < 0)) if len(column) else pa.nulls(count, column.type)
+    )
+    if aggregate.function == "collect":
+        return pa.array([v if v is not None else [] for v in filled.to_pylist()], column.type)
+    return filled

@@ -1,0 +1,227 @@
+"""What a query reads of one snapshot: columns, ids and topologies, loaded when first used and kept by pin.
+
+Nodes of all types share one numbering within a snapshot: a type's nodes are `offset .. offset + count`. A variable is
+an array of such numbers, whatever its types are. Edges have a numbering of their own. Pins are immutable, so what was
+loaded for one pin serves every snapshot that holds it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.errors import LimitExceeded
+from omnigraph.execution.arrow.topology import Adjacency, Ends, build_adjacency
+from omnigraph.schema.catalog import Catalog, EdgeType, EntityType, NodeType
+from omnigraph.storage.tables import Table
+from omnigraph.versioning.snapshot import Snapshot, TableEntry
+from omnigraph.versioning.staging import open_table
+from omnigraph.versioning.store import GraphStore
+
+_MAX_PINS = 256
+Ints = np.ndarray[Any, np.dtype[np.int64]]
+
+
+class LoadedTable:
+    """The columns of one pin that were asked for so far."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._columns: dict[str, pa.Array] = {}
+        self._lock = threading.Lock()
+        self.count = table.row_count
+
+    def column(self, name: str) -> pa.Array:
+        """A physical column as one array, in the table's scan order."""
+        with self._lock:
+            found = self._columns.get(name)
+            if found is None:
+                found = self._columns[name] = _one_array(self._table.scan([name])[name])
+        return found
+
+    def columns(self, names: list[str]) -> None:
+        """Load several columns in one scan."""
+        with self._lock:
+            missing = [name for name in names if name not in self._columns]
+            if missing:
+                rows = self._table.scan(missing)
+                self._columns.update({name: _one_array(rows[name]) for name in missing})
+
+
+class PinCache:
+    """Loaded tables and topologies by pin, least recently used first out."""
+
+    def __init__(self, store: GraphStore) -> None:
+        self._store = store
+        self._tables: OrderedDict[tuple[str, int], LoadedTable] = OrderedDict()
+        self._ends: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def table(self, entry: TableEntry) -> LoadedTable:
+        """The loaded table of a pin."""
+        key = (entry.location, entry.staged_version)
+        with self._lock:
+            found = self._tables.get(key)
+            if found is None:
+                found = self._tables[key] = LoadedTable(open_table(self._store, entry))
+            self._tables.move_to_end(key)
+            while len(self._tables) > _MAX_PINS:
+                self._tables.popitem(last=False)
+        return found
+
+    def derived(self, key: tuple[Any, ...], build: Any) -> Any:
+        """A value computed from pins, built once."""
+        with self._lock:
+            found = self._ends.get(key)
+        if found is None:
+            found = build()
+            with self._lock:
+                self._ends[key] = found
+                while len(self._ends) > _MAX_PINS:
+                    self._ends.popitem(last=False)
+        return found
+
+
+@dataclass(frozen=True)
+class Span:
+    """Where the nodes or edges of one type lie in the common numbering."""
+
+    name: str
+    offset: int
+    count: int
+
+
+class GraphData:
+    """One snapshot as a query sees it."""
+
+    def __init__(self, store: GraphStore, cache: PinCache, snapshot: Snapshot, catalog: Catalog) -> None:
+        self._store = store
+        self._cache = cache
+        self.snapshot = snapshot
+        self.catalog = catalog
+        self.nodes = _spans(catalog.nodes, snapshot, "node")
+        self.edges = _spans(catalog.edges, snapshot, "edge")
+
+    def entity(self, name: str, *, is_edge: bool) -> EntityType:
+        """A node or edge type."""
+        return self.catalog.edge(name) if is_edge else self.catalog.node(name)
+
+    def loaded(self, entity: EntityType) -> LoadedTable:
+        """The loaded table of a type."""
+        return self._cache.table(self.snapshot.table(entity.table_key))
+
+    def property_column(self, entity: EntityType, name: str) -> pa.Array:
+        """A property (public name), or `id`, `src`, `dst`, of every row of a type."""
+        physical = name if name in ("id", "src", "dst") and not _has(entity, name) else entity.property(name).column
+        return self.loaded(entity).column(physical)
+
+    def all_of(self, types: tuple[str, ...]) -> Ints:
+        """Every node of the given types."""
+        parts = [np.arange(s.offset, s.offset + s.count, dtype=np.int64) for s in map(self.nodes.__getitem__, types)]
+        return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+    @property
+    def node_count(self) -> int:
+        """Nodes of all types."""
+        return sum(span.count for span in self.nodes.values())
+
+    def take(self, types: tuple[str, ...], name: str, numbers: Ints, *, is_edge: bool = False) -> pa.Array:
+        """A property of each numbered entity; null where the number is negative (an optional without a match)."""
+        spans = [(self.edges if is_edge else self.nodes)[t] for t in types]
+        columns = [self.property_column(self.entity(s.name, is_edge=is_edge), name) for s in spans]
+        if len(spans) == 1:
+            return take_nullable(columns[0], numbers - spans[0].offset, numbers < 0)
+        bases = np.cumsum([0, *(s.count for s in spans[:-1])])
+        order = np.argsort([s.offset for s in spans])
+        offsets = np.array([spans[i].offset for i in order])
+        which = order[np.maximum(np.searchsorted(offsets, numbers, side="right") - 1, 0)]
+        positions = numbers - np.array([s.offset for s in spans])[which] + bases[which]
+        return take_nullable(pa.concat_arrays(_unified(columns)), positions, numbers < 0)
+
+    def ends(self, edge: EdgeType) -> Ends:
+        """Both ends of every edge of a type as node numbers (-1 where the node does not exist)."""
+        source, target = self.catalog.node(edge.source), self.catalog.node(edge.target)
+        pins = tuple(self._pin(key) for key in (edge.table_key, source.table_key, target.table_key))
+
+        def build() -> Ends:
+            loaded = self.loaded(edge)
+            loaded.columns(["src", "dst"])
+            return Ends(
+                _positions(loaded.column("src"), self.loaded(source).column("id")),
+                _positions(loaded.column("dst"), self.loaded(target).column("id")),
+            )
+
+        local: Ends = self._cache.derived(("ends", *pins), build)
+        return local.shifted(self.nodes[source.name].offset, self.nodes[target.name].offset)
+
+    def adjacency(self, edge_types: tuple[str, ...], direction: str, *, distinct: bool) -> Adjacency:
+        """Neighbours of every node over some edge types. `distinct`: each pair once, and no edge numbers."""
+        key = ("adjacency", edge_types, direction, distinct, self._layout(edge_types))
+
+        def build() -> Adjacency:
+            parts = []
+            for name in edge_types:
+                span = self.edges[name]
+                ends = self.ends(self.catalog.edge(name))
+                numbers = np.arange(span.offset, span.offset + span.count, dtype=np.int64)
+                parts.append((ends, numbers))
+            return build_adjacency(parts, direction, self.node_count, distinct=distinct)
+
+        found: Adjacency = self._cache.derived(key, build)
+        return found
+
+    def _layout(self, edge_types: tuple[str, ...]) -> tuple[Any, ...]:
+        """Everything that node and edge numbers depend on."""
+        keys = [t.table_key for t in self.catalog.entity_types]
+        return tuple(self._pin(key) for key in keys)
+
+    def _pin(self, table_key: str) -> tuple[str, int]:
+        entry = self.snapshot.table(table_key)
+        return entry.location, entry.staged_version
+
+
+def take_nullable(column: pa.Array, positions: Ints, absent: np.ndarray[Any, np.dtype[np.bool_]]) -> pa.Array:
+    """Rows of a column by position, null where `absent`."""
+    if absent.any():
+        return column.take(pa.array(np.where(absent, 0, positions), mask=absent))
+    return column.take(pa.array(positions))
+
+
+def _spans(types: Any, snapshot: Snapshot, kind: str) -> dict[str, Span]:
+    spans: dict[str, Span] = {}
+    offset = 0
+    for name in sorted(types):
+        count = snapshot.table(f"{kind}:{name}").row_count
+        spans[name] = Span(name, offset, count)
+        offset += count
+    if offset >= 2**62:
+        raise LimitExceeded("the graph has more entities than a query can number")
+    return spans
+
+
+def _has(entity: EntityType, name: str) -> bool:
+    return any(p.name == name for p in entity.properties)
+
+
+def _unified(columns: list[pa.Array]) -> list[pa.Array]:
+    wanted = columns[0].type
+    return [c if c.type == wanted else c.cast(wanted) for c in columns]
+
+
+def _one_array(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _positions(keys: pa.Array, ids: pa.Array) -> Ints:
+    found = pc.fill_null(pc.index_in(keys, value_set=ids), -1)
+    positions: Ints = found.to_numpy(zero_copy_only=False).astype(np.int64)
+    return positions
+
+
+__all__ = ["GraphData", "Ints", "LoadedTable", "NodeType", "PinCache", "Span", "take_nullable"]

@@ -1,0 +1,158 @@
+"""Running a read: match the pattern, group, project, order, cut.        (QueryIR -> ArrowExecutor -> pyarrow.Table)"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.datatypes import Scalar
+from omnigraph.errors import InvalidValue
+from omnigraph.execution.arrow.aggregate import grouped
+from omnigraph.execution.arrow.data import GraphData, Ints, PinCache
+from omnigraph.execution.arrow.evaluate import Evaluator, Request, Scope
+from omnigraph.execution.arrow.frame import ONE_ROW, Frame
+from omnigraph.execution.arrow.match import Limits, Matcher, scope_of
+from omnigraph.execution.arrow.rank import codes, groups, ranks
+from omnigraph.query import ir
+from omnigraph.schema.catalog import Catalog
+from omnigraph.versioning.snapshot import Snapshot
+from omnigraph.versioning.store import GraphStore
+
+
+class ArrowExecutor:
+    """Runs queries in this process. Safe to share between threads."""
+
+    def __init__(self, store: GraphStore, limits: Limits | None = None) -> None:
+        self._store = store
+        self._cache = PinCache(store)
+        self._limits = limits or Limits()
+
+    def execute(self, query: ir.QueryIR, snapshot: Snapshot, catalog: Catalog, params: Mapping[str, Any]) -> pa.Table:
+        """The result of a query, columns in the order of its outputs."""
+        data = GraphData(self._store, self._cache, snapshot, catalog)
+        scope = scope_of(query.pattern)
+        request = Request(params, dt.datetime.now(dt.UTC))
+        matcher = Matcher(data, scope, request, self._limits)
+        frame = matcher.match(query.pattern, ONE_ROW)
+        return _Projection(query, data, scope, request).table(frame)
+
+
+class _Projection:
+    """From bindings to the result."""
+
+    def __init__(self, query: ir.QueryIR, data: GraphData, scope: Scope, request: Request) -> None:
+        self._query = query
+        self._data = data
+        self._scope = scope
+        self._request = request
+
+    def table(self, frame: Frame) -> pa.Table:
+        query = self._query
+        known: dict[ir.Expr, pa.Array] = {}
+        if query.is_aggregate:
+            frame, known = grouped(self._keys(), self._aggregates(), self._evaluator(frame, known), frame)
+        evaluator = self._evaluator(frame, known)
+        columns = {column.name: evaluator.array(column.expr) for column in query.outputs}
+        if query.having is not None:
+            kept = self._evaluator(frame, self._with_outputs(known, columns)).mask(query.having)
+            frame, known, columns = _taken(np.flatnonzero(kept), frame, known, columns)
+        if query.distinct:
+            _, first = groups([codes(c) for c in columns.values()], frame.length)
+            frame, known, columns = _taken(np.sort(first), frame, known, columns)
+        order = self._order(frame, self._with_outputs(known, columns))
+        rows = self._cut(order)
+        frame, known, columns = _taken(rows, frame, known, columns)
+        return pa.table([self._finished(c, columns[c.name], frame) for c in query.outputs], names=list(columns))
+
+    def _evaluator(self, frame: Frame, known: Mapping[ir.Expr, pa.Array]) -> Evaluator:
+        return Evaluator(self._data, self._scope, self._request, frame, known)
+
+    def _keys(self) -> list[ir.Expr]:
+        return [c.expr for c in self._query.outputs if not ir.has_aggregate(c.expr)]
+
+    def _aggregates(self) -> list[ir.Aggregate]:
+        query = self._query
+        exprs = [*(c.expr for c in query.outputs), *(k.expr for k in query.order)]
+        if query.having is not None:
+            exprs.append(query.having)
+        found = [each for expr in exprs for each in ir.walk(expr) if isinstance(each, ir.Aggregate)]
+        return list(dict.fromkeys(found))
+
+    def _with_outputs(
+        self, known: Mapping[ir.Expr, pa.Array], columns: Mapping[str, pa.Array]
+    ) -> dict[ir.Expr, pa.Array]:
+        named: dict[ir.Expr, pa.Array] = {ir.Output(c.name, c.type): columns[c.name] for c in self._query.outputs}
+        return {**known, **named}
+
+    def _order(self, frame: Frame, known: Mapping[ir.Expr, pa.Array]) -> Ints:
+        """Rows in their final order. Ties are broken by the ids of everything bound, so the order is total."""
+        if not self._query.order:
+            return np.arange(frame.length, dtype=np.int64)
+        evaluator = self._evaluator(frame, known)
+        keys = []
+        for key in self._query.order:
+            rank = ranks(evaluator.array(key.expr))
+            keys.append(-rank if key.descending else rank)
+        if not self._query.is_aggregate:
+            for var in sorted(v for v in frame.numbers if v in self._scope.nodes or v in self._scope.edges):
+                types = self._scope.edges.get(var) or self._scope.nodes[var]
+                ids = self._data.take(types, "id", frame.numbers[var], is_edge=var in self._scope.edges)
+                keys.append(ranks(ids))
+        order: Ints = np.lexsort(keys[::-1])
+        return order
+
+    def _cut(self, order: Ints) -> Ints:
+        first = self._bound(self._query.offset) or 0
+        limit = self._bound(self._query.limit)
+        return order[first : None if limit is None else first + limit]
+
+    def _bound(self, bound: ir.Expr | int | None) -> int | None:
+        if bound is None or isinstance(bound, int):
+            return bound
+        value = self._evaluator(Frame(1), {}).scalar(bound).as_py()
+        if value is None or value < 0:
+            raise InvalidValue(f"limit and offset must not be negative, got {value}")
+        return int(value)
+
+    def _finished(self, column: ir.OutputColumn, values: pa.Array, frame: Frame) -> pa.Array:
+        """A whole node is returned as an object; everything else as it is."""
+        if not isinstance(column.expr, ir.Entity):
+            return values
+        return self._objects(column.expr.var, frame)
+
+    def _objects(self, var: str, frame: Frame) -> pa.Array:
+        is_edge = var in self._scope.edges
+        types = self._scope.edges[var] if is_edge else self._scope.nodes[var]
+        fields: dict[str, pa.Array] = {"@id": self._data.take(types, "id", frame.numbers[var], is_edge=is_edge)}
+        for name in types:
+            entity = self._data.entity(name, is_edge=is_edge)
+            span = (self._data.edges if is_edge else self._data.nodes)[name]
+            numbers = frame.numbers[var]
+            inside = (numbers >= span.offset) & (numbers < span.offset + span.count)
+            for prop in entity.properties:
+                if prop.type.is_vector or prop.type.scalar is Scalar.BLOB:
+                    continue
+                values = self._data.take((name,), prop.name, np.where(inside, numbers, -1), is_edge=is_edge)
+                fields[prop.name] = _first_valid(fields.get(prop.name), values)
+        absent = pa.array(frame.numbers[var] < 0)
+        return pa.StructArray.from_arrays(list(fields.values()), names=list(fields), mask=absent)
+
+
+def _first_valid(earlier: pa.Array | None, values: pa.Array) -> pa.Array:
+    return values if earlier is None else pc.coalesce(earlier, values)
+
+
+def _taken(
+    rows: Ints, frame: Frame, known: Mapping[ir.Expr, pa.Array], columns: Mapping[str, pa.Array]
+) -> tuple[Frame, dict[ir.Expr, pa.Array], dict[str, pa.Array]]:
+    index = pa.array(rows)
+    return (
+        frame.take(rows),
+        {expr: values.take(index) for expr, values in known.items()},
+        {name: values.take(index) for name, values in columns.items()},
+    )

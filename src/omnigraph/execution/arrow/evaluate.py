@@ -1,0 +1,276 @@
+"""Expressions over a frame, column at a time, in three-valued logic.
+
+Nothing wraps and nothing divides by zero silently: what would be a wrong number is an error.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, assert_never
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.datatypes import FLOATS, INTEGERS, PropertyType, Scalar
+from omnigraph.errors import InvalidValue, Unsupported
+from omnigraph.execution.arrow.data import GraphData
+from omnigraph.execution.arrow.frame import Frame
+from omnigraph.query import ir
+
+_COMPARE = {
+    "=": pc.equal,
+    "!=": pc.not_equal,
+    "<": pc.less,
+    "<=": pc.less_equal,
+    ">": pc.greater,
+    ">=": pc.greater_equal,
+}
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a query was asked with: typed parameters, and one moment for all of it."""
+
+    params: Mapping[str, Any]
+    now: dt.datetime
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The types of the variables of a pattern."""
+
+    nodes: Mapping[str, tuple[str, ...]]
+    edges: Mapping[str, tuple[str, ...]]
+
+
+class Evaluator:
+    """Evaluates expressions over one frame."""
+
+    def __init__(
+        self,
+        data: GraphData,
+        scope: Scope,
+        request: Request,
+        frame: Frame,
+        known: Mapping[ir.Expr, pa.Array] | None = None,
+    ) -> None:
+        self._data = data
+        self._scope = scope
+        self._request = request
+        self._frame = frame
+        # Expressions that have a value already: aggregates of a group, grouping keys, output columns.
+        self._known = known or {}
+
+    def mask(self, expr: ir.Expr) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Where a boolean expression is true."""
+        found = pc.fill_null(self.array(expr), False)
+        truth: np.ndarray[Any, np.dtype[np.bool_]] = found.to_numpy(zero_copy_only=False).astype(np.bool_)
+        return truth
+
+    def array(self, expr: ir.Expr) -> pa.Array:
+        """One value per row."""
+        if self._known and expr in self._known:
+            return self._known[expr]
+        match expr:
+            case ir.Const() | ir.Param() | ir.Now():
+                return self._repeated(self.scalar(expr))
+            case ir.Prop(var, name):
+                return self._property(var, name)
+            case ir.EntityId(var) | ir.Entity(var):
+                return self._property(var, "id")
+            case ir.Arithmetic() | ir.Negate():
+                return self._number(expr)
+            case ir.PathLength() | ir.PathNodes():
+                return self._of_path(expr)
+            case ir.Nearest(var, name, query, metric):
+                return self._distances(var, name, query, metric)
+            case ir.Bm25() | ir.Rrf() | ir.Aggregate() | ir.Output():
+                raise Unsupported(f"{type(expr).__name__} has no value here")
+            case _:
+                return self._logical(expr)
+
+    def scalar(self, expr: ir.Expr) -> pa.Scalar:
+        """A value that is the same in every row."""
+        match expr:
+            case ir.Const(value, kind):
+                return constant(value, kind.value)
+            case ir.Param(name, kind):
+                return constant(self._request.params[name], kind.value)
+            case ir.Now():
+                return pa.scalar(self._request.now, pa.timestamp("ms", tz="UTC"))
+            case _:
+                return self.array(expr)[0]
+
+    def _logical(self, expr: ir.Expr) -> pa.Array:
+        match expr:
+            case ir.Compare(op, left, right):
+                return _COMPARE[op](*comparable(self.array(left), self.array(right)))
+            case ir.TextTest(op, left, right):
+                return self._text_test(op, left, right)
+            case ir.Member(item, items):
+                return self._member(item, items)
+            case ir.IsNull(operand, negated):
+                nulls = self._is_null(operand)
+                return pc.invert(nulls) if negated else nulls
+            case ir.And(operands):
+                return _folded(pc.and_kleene, [self.array(o) for o in operands])
+            case ir.Or(operands):
+                return _folded(pc.or_kleene, [self.array(o) for o in operands])
+            case ir.Not(operand):
+                return pc.invert(self.array(operand))
+            case ir.TextMatch(kind):
+                raise Unsupported(f"{kind}() is not supported by this executor")
+            case _:
+                assert_never(expr)  # type: ignore[arg-type]
+
+    def _property(self, var: str, name: str) -> pa.Array:
+        numbers = self._frame.numbers[var]
+        if var in self._scope.edges:
+            return self._data.take(self._scope.edges[var], name, numbers, is_edge=True)
+        return self._data.take(self._scope.nodes[var], name, numbers)
+
+    def _distances(self, var: str, name: str, query: ir.Expr, metric: str) -> pa.Array:
+        """Exact distances from one vector."""
+        if query.type.value is not None and not query.type.value.is_vector:
+            raise Unsupported("nearest() needs a vector; no embedding provider is configured", hint="pass a vector")
+        wanted = np.array(self.scalar(query).as_py(), np.float64)
+        column = self._property(var, name)
+        absent = pc.is_null(column).to_numpy(zero_copy_only=False)
+        filled = column.filter(pc.is_valid(column))
+        vectors = filled.flatten().to_numpy(zero_copy_only=False).astype(np.float64).reshape(len(filled), len(wanted))
+        distances = np.full(len(column), np.nan)
+        distances[~absent] = vector_distances(vectors, wanted, metric)
+        return pa.array(distances, mask=absent)
+
+    def _is_null(self, operand: ir.Expr) -> pa.Array:
+        if isinstance(operand, ir.Entity):
+            return pa.array(self._frame.numbers[operand.var] < 0)
+        return pc.is_null(self.array(operand))
+
+    def _repeated(self, value: pa.Scalar) -> pa.Array:
+        return pa.repeat(value, self._frame.length)
+
+    def _number(self, expr: ir.Arithmetic | ir.Negate) -> pa.Array:
+        if isinstance(expr, ir.Negate):
+            return self._checked(pc.negate_checked, self.array(expr.operand).cast(_arrow(expr.type)))
+        return self._arithmetic(expr.op, self.array(expr.left), self.array(expr.right), _arrow(expr.type))
+
+    def _of_path(self, expr: ir.PathLength | ir.PathNodes) -> pa.Array:
+        paths = self._frame.paths[expr.var]
+        if isinstance(expr, ir.PathNodes):
+            return self._path_nodes(expr.var)
+        return pa.array([None if path is None else len(path) - 1 for path in paths], pa.int64())
+
+    def _path_nodes(self, var: str) -> pa.Array:
+        types = tuple(self._data.nodes)
+        flat = [n for path in self._frame.paths[var] for n in path or ()]
+        ids = self._data.take(types, "id", np.array(flat, np.int64)).to_pylist()
+        names = iter(ids)
+        lists = [None if p is None else [next(names) for _ in p] for p in self._frame.paths[var]]
+        return pa.array(lists, pa.list_(pa.string()))
+
+    def _arithmetic(self, op: str, left: pa.Array, right: pa.Array, kind: pa.DataType) -> pa.Array:
+        left, right = left.cast(kind), right.cast(kind)
+        if op in "/%" and pc.any(pc.equal(right, pa.scalar(0, kind))).as_py():
+            raise InvalidValue("division by zero", hint="filter out zero divisors first")
+        if op == "%":
+            quotient = self._checked(pc.divide_checked, left, right)
+            whole = quotient if pa.types.is_integer(kind) else pc.trunc(quotient)
+            return self._checked(pc.subtract_checked, left, self._checked(pc.multiply_checked, whole, right))
+        function = {
+            "+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_checked, "/": pc.divide_checked,
+        }[op]  # fmt: skip
+        return self._checked(function, left, right)
+
+    @staticmethod
+    def _checked(function: Any, *operands: pa.Array) -> pa.Array:
+        try:
+            return function(*operands)
+        except pa.ArrowInvalid as error:
+            raise InvalidValue(f"arithmetic failed: {error}", hint="the result does not fit its type") from None
+
+    def _text_test(self, op: str, left: ir.Expr, right: ir.Expr) -> pa.Array:
+        text = self.array(left)
+        if isinstance(right, (ir.Const, ir.Param)):
+            pattern = self.scalar(right).as_py()
+            if pattern is None:
+                return pa.nulls(len(text), pa.bool_())
+            return pc.match_substring(text, pattern) if op == "contains" else pc.starts_with(text, pattern)
+        pairs = zip(text.to_pylist(), self.array(right).to_pylist(), strict=True)
+        test = (lambda a, b: b in a) if op == "contains" else (lambda a, b: a.startswith(b))
+        return pa.array([None if a is None or b is None else test(a, b) for a, b in pairs], pa.bool_())
+
+    def _member(self, item: ir.Expr, items: ir.Expr) -> pa.Array:
+        wanted = self.array(item)
+        if isinstance(items, (ir.Const, ir.Param)):
+            listed = self.scalar(items).as_py()
+            if listed is None:
+                return pa.nulls(len(wanted), pa.bool_())
+            return self._in_fixed_list(wanted, listed, items)
+        lists = self.array(items)
+        parents = pc.list_parent_indices(lists)
+        left, right = comparable(wanted.take(parents), pc.list_flatten(lists))
+        equal = pc.fill_null(pc.equal(left, right), False)
+        hits = np.zeros(len(lists), np.bool_)
+        hits[parents.to_numpy()[equal.to_numpy(zero_copy_only=False)]] = True
+        unknown = pc.or_(pc.is_null(wanted), pc.is_null(lists)).to_numpy(zero_copy_only=False)
+        return pa.array(hits, mask=unknown)
+
+    def _in_fixed_list(self, wanted: pa.Array, listed: list[Any], items: ir.Expr) -> pa.Array:
+        known = [v for v in listed if v is not None]
+        value = items.type.value
+        kind = PropertyType(value.scalar).to_arrow() if value is not None else wanted.type
+        left, options = comparable(wanted, pa.array(known, kind))
+        found = pc.if_else(pc.is_null(wanted), None, pc.is_in(left, value_set=options))
+        # With a null among the options, what is not found is unknown.
+        return pc.if_else(found, True, None) if len(known) < len(listed) else found
+
+
+def vector_distances(vectors: Any, wanted: Any, metric: str) -> Any:
+    """Distances of rows from one vector: smaller is nearer, whatever the metric."""
+    if metric == "dot":
+        return 1.0 - vectors @ wanted
+    if metric == "cosine":
+        lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(wanted)
+        return 1.0 - (vectors @ wanted) / np.where(lengths == 0, 1.0, lengths)
+    return ((vectors - wanted) ** 2).sum(axis=1)
+
+
+def constant(value: Any, kind: PropertyType | None) -> pa.Scalar:
+    """A Python value as an Arrow scalar of its type."""
+    if kind is None:
+        return pa.scalar(None, pa.null())
+    arrow = kind.to_arrow()
+    if isinstance(value, tuple):
+        value = list(value)
+    return pa.scalar(value, arrow)
+
+
+def comparable(left: pa.Array, right: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Both sides in a type that holds the values of either exactly, where there is one."""
+    if left.type == right.type or pa.types.is_null(left.type) or pa.types.is_null(right.type):
+        return left, right
+    kinds = {left.type, right.type}
+    if all(pa.types.is_integer(k) for k in kinds):
+        common = pa.decimal128(20, 0) if pa.uint64() in kinds else pa.int64()
+    elif all(pa.types.is_integer(k) or pa.types.is_floating(k) for k in kinds):
+        common = pa.float64()
+    else:
+        return left, right
+    return left.cast(common, safe=False), right.cast(common, safe=False)
+
+
+def _folded(function: Any, arrays: list[pa.Array]) -> pa.Array:
+    result = arrays[0]
+    for other in arrays[1:]:
+        result = function(result, other)
+    return result
+
+
+def _arrow(kind: ir.ExprType) -> pa.DataType:
+    assert kind.value is not None
+    scalar = kind.value.scalar
+    return PropertyType(scalar if scalar in INTEGERS | FLOATS else Scalar.F64).to_arrow()
