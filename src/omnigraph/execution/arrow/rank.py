@@ -30,7 +30,7 @@ def codes(values: pa.Array) -> Ints:
 
 
 def _by_code(encoded: pa.DictionaryArray, values: Ints) -> Ints:
-    indices = pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    indices: Ints = pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
     if not len(values):
         return indices
     found: Ints = np.where(indices < 0, -1, values[np.maximum(indices, 0)])

@@ -1,0 +1,127 @@
+"""Query results as text: table, kv, csv, jsonl, json, and Arrow for machines."""
+
+from __future__ import annotations
+
+import csv
+import datetime as dt
+import io
+import json
+import math
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.cli.output import clean, counted, print_json, print_line
+
+if TYPE_CHECKING:
+    from omnigraph.execution.result import Result
+
+MAX_CELL = 80
+_SAFE_INTEGER = 2**53 - 1
+
+
+def cell_json(value: Any) -> Any:
+    """A value in the JSON of results: dates as ISO text, what JSON numbers cannot carry as text."""
+    if isinstance(value, dt.datetime):
+        return value.astimezone(dt.UTC).strftime("%Y-%m-%dT%H:%M:%S.") + f"{value.microsecond // 1000:03d}Z"
+    if isinstance(value, dt.date):
+        return value.isoformat()
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > _SAFE_INTEGER:
+        return str(value)
+    if isinstance(value, dict):
+        return {k: cell_json(v) for k, v in value.items()}
+    return [cell_json(v) for v in value] if isinstance(value, list) else value
+
+
+def envelope(result: Result) -> dict[str, Any]:
+    """The whole result as one JSON object."""
+    return {
+        "query_name": result.query_name,
+        "target": {"branch": result.branch, "snapshot": None if result.branch else result.snapshot},
+        "row_count": result.row_count,
+        "columns": result.columns,
+        "rows": _rows(result),
+        "graph_commit_id": result.graph_commit_id,
+    }
+
+
+def _rows(result: Result) -> list[dict[str, Any]]:
+    return [{k: cell_json(v) for k, v in row.items()} for row in result.to_pylist()]
+
+
+def _cell_text(value: Any) -> str:
+    shown = cell_json(value)
+    if shown is None:
+        return "null"
+    if isinstance(shown, bool):
+        return "true" if shown else "false"
+    return json.dumps(shown, ensure_ascii=False) if isinstance(shown, (list, dict)) else str(shown)
+
+
+def print_as_table(result: Result) -> None:
+    """A heading, then aligned columns; long cells are cut."""
+    where = f"branch {result.branch}" if result.branch else f"snapshot {result.snapshot}"
+    print_line(f"{counted(result.row_count, 'row')} from {where} via {result.query_name}")
+    rows = [[_cut(clean(_cell_text(v))) for v in row.values()] for row in result.to_pylist()]
+    if not rows:
+        print_line("(no rows)")
+        return
+    widths = [max(len(name), *(len(row[i]) for row in rows)) for i, name in enumerate(result.columns)]
+    print_line(" | ".join(name.ljust(w) for name, w in zip(result.columns, widths, strict=True)).rstrip())
+    print_line("-+-".join("-" * w for w in widths))
+    for row in rows:
+        print_line(" | ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip())
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MAX_CELL else f"{text[: MAX_CELL - 1]}…"
+
+
+def print_as_kv(result: Result) -> None:
+    """A block per row."""
+    for number, row in enumerate(result.to_pylist(), start=1):
+        print_line(f"row {number}")
+        for name, value in row.items():
+            print_line(f"  {name}: {clean(_cell_text(value))}")
+
+
+def print_as_csv(result: Result) -> None:
+    """A header and quoted cells; null is `null`, nested values are JSON."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(result.columns)
+    writer.writerows([_cell_text(v) for v in row.values()] for row in result.to_pylist())
+    sys.stdout.write(out.getvalue())
+
+
+def print_as_jsonl(result: Result) -> None:
+    """A line of metadata, then a line per row."""
+    head = {k: v for k, v in envelope(result).items() if k in ("query_name", "target", "row_count")}
+    for line in ({"kind": "metadata", **head}, *_rows(result)):
+        print_line(json.dumps(line, ensure_ascii=False))
+
+
+def print_as_json(result: Result) -> None:
+    """The envelope."""
+    print_json(envelope(result))
+
+
+def write_arrow(result: Result) -> None:
+    """An Arrow IPC stream, with its schema also for no rows."""
+    import pyarrow as pa
+
+    with pa.ipc.new_stream(sys.stdout.buffer, result.table.schema) as writer:
+        writer.write_table(result.table)
+    sys.stdout.buffer.flush()
+
+
+FORMATS: dict[str, Callable[[Result], None]] = {
+    "table": print_as_table,
+    "kv": print_as_kv,
+    "csv": print_as_csv,
+    "jsonl": print_as_jsonl,
+    "json": print_as_json,
+    "arrow": write_arrow,
+}
