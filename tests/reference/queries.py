@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import random
+import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -116,7 +117,7 @@ class QueryWriter:
             self._negation(block, scope, 1)
         for _ in range(self.rng.choice([0, 0, 0, 1, 1, 2])):
             block.clauses.append(self._filter(scope))
-        self.rng.shuffle(block.clauses)
+        self._shuffle(block)
         outputs, tails, distinct = self._returned(scope)
         return QueryText(block, outputs, tails, distinct, self.params, self.features)
 
@@ -204,7 +205,7 @@ class QueryWriter:
             return "_"
         known = [each for each in scope.values() if each.kind == "node" and each.types == types]
         single = len(start.types) == 1 and edge.source == edge.target
-        if known and single and self._chance(0.2):
+        if known and single and self._chance(0.12):
             self.features["closing a cycle"] += 1
             return self.rng.choice(known).name
         var = Var(next(self.names), "node", types)
@@ -244,7 +245,7 @@ class QueryWriter:
         if depth and self._chance(0.2):
             self.features["nested block"] += 1
             self._negation(inner, seen, depth - 1)
-        self.rng.shuffle(inner.clauses)
+        self._shuffle(inner)
         block.inner.append(("optional", inner))
         for name, var in seen.items():
             if name not in scope:
@@ -270,8 +271,14 @@ class QueryWriter:
             self.features["nested block"] += 1
             self._negation(inner, seen, depth - 1)
         self.names = outside
-        self.rng.shuffle(inner.clauses)
+        self._shuffle(inner)
         block.inner.append(("not", inner))
+
+    def _shuffle(self, block: BlockText) -> None:
+        """Clauses in any order, but traversals in the one they were made in: it decides between types of an interface."""
+        steps = iter([each for each in block.clauses if _is_traversal(each)])
+        self.rng.shuffle(block.clauses)
+        block.clauses[:] = [next(steps) if _is_traversal(each) else each for each in block.clauses]
 
     def _hop(self, number: int) -> str:
         return self._param("I64", number) if self._chance(0.1) else str(number)
@@ -524,6 +531,10 @@ class QueryWriter:
         for name, is_there in found.items():
             if is_there:
                 self.features[name] += 1
+
+
+def _is_traversal(clause: str) -> bool:
+    return re.match(r"(\$\w+: shortest )?\$\w+ (\$\w+:)?<?[a-z]+[a-z|]*>?(\{.*\})? \$\w+$", clause) is not None
 
 
 def _written(value: Any) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from omnigraph.errors import LimitExceeded
 from omnigraph.execution.arrow.topology import Adjacency, Ends, build_adjacency
-from omnigraph.schema.catalog import Catalog, EdgeType, EntityType, NodeType
+from omnigraph.schema.catalog import Catalog, EdgeType, EntityType
 from omnigraph.storage.tables import Table
 from omnigraph.versioning.snapshot import Snapshot, TableEntry
 from omnigraph.versioning.staging import open_table
@@ -144,10 +144,41 @@ class GraphData:
         positions = numbers - np.array([s.offset for s in spans])[which] + bases[which]
         return take_nullable(pa.concat_arrays(_unified(columns)), positions, numbers < 0)
 
-    def ends(self, edge: EdgeType) -> Ends:
-        """Both ends of every edge of a type as node numbers (-1 where the node does not exist)."""
+    def adjacency(self, edge_types: tuple[str, ...], direction: str, *, distinct: bool) -> Adjacency:
+        """Neighbours over some edge types. `distinct`: each pair once, and no edge numbers."""
+        if len(edge_types) == 1:
+            return self._one_type(self.catalog.edge(edge_types[0]), direction, distinct=distinct)
+        key = ("adjacency", edge_types, direction, distinct, tuple(map(self._pin, sorted(self.snapshot.tables))))
+
+        def build() -> Adjacency:
+            parts = []
+            for edge in map(self.catalog.edge, edge_types):
+                span = self.edges[edge.name]
+                source, target = self.nodes[edge.source], self.nodes[edge.target]
+                numbers = np.arange(span.offset, span.offset + span.count, dtype=np.int64)
+                parts.append((self._ends(edge).shifted(source.offset, target.offset), numbers))
+            return build_adjacency(parts, direction, self.node_count, self.node_count, distinct=distinct)
+
+        found: Adjacency = self._cache.derived(key, build)
+        return found
+
+    def _one_type(self, edge: EdgeType, direction: str, *, distinct: bool) -> Adjacency:
+        """Kept by the pins of the edge type and its two node types: writes to other types do not touch it."""
+        source, target = self.nodes[edge.source], self.nodes[edge.target]
+        near, far = (target, source) if direction == "in" else (source, target)
+        key = ("adjacency", direction, distinct, *self._pins_of(edge))
+
+        def build() -> Adjacency:
+            numbers = np.arange(self.edges[edge.name].count, dtype=np.int64)
+            return build_adjacency([(self._ends(edge), numbers)], direction, near.count, far.count, distinct=distinct)
+
+        found: Adjacency = self._cache.derived(key, build)
+        edge_offset = self.edges[edge.name].offset
+        return replace(found, near_offset=near.offset, far_offset=far.offset, edge_offset=edge_offset)
+
+    def _ends(self, edge: EdgeType) -> Ends:
+        """Both ends of every edge of a type, as places among the nodes of their types."""
         source, target = self.catalog.node(edge.source), self.catalog.node(edge.target)
-        pins = tuple(self._pin(key) for key in (edge.table_key, source.table_key, target.table_key))
 
         def build() -> Ends:
             loaded = self.loaded(edge)
@@ -157,29 +188,12 @@ class GraphData:
                 _positions(loaded.column("dst"), self.loaded(target).column("id")),
             )
 
-        local: Ends = self._cache.derived(("ends", *pins), build)
-        return local.shifted(self.nodes[source.name].offset, self.nodes[target.name].offset)
-
-    def adjacency(self, edge_types: tuple[str, ...], direction: str, *, distinct: bool) -> Adjacency:
-        """Neighbours of every node over some edge types. `distinct`: each pair once, and no edge numbers."""
-        key = ("adjacency", edge_types, direction, distinct, self._layout(edge_types))
-
-        def build() -> Adjacency:
-            parts = []
-            for name in edge_types:
-                span = self.edges[name]
-                ends = self.ends(self.catalog.edge(name))
-                numbers = np.arange(span.offset, span.offset + span.count, dtype=np.int64)
-                parts.append((ends, numbers))
-            return build_adjacency(parts, direction, self.node_count, distinct=distinct)
-
-        found: Adjacency = self._cache.derived(key, build)
+        found: Ends = self._cache.derived(("ends", *self._pins_of(edge)), build)
         return found
 
-    def _layout(self, edge_types: tuple[str, ...]) -> tuple[Any, ...]:
-        """Everything that node and edge numbers depend on."""
-        keys = [t.table_key for t in self.catalog.entity_types]
-        return tuple(self._pin(key) for key in keys)
+    def _pins_of(self, edge: EdgeType) -> tuple[tuple[str, int], ...]:
+        keys = (edge.table_key, f"node:{edge.source}", f"node:{edge.target}")
+        return tuple(map(self._pin, keys))
 
     def _pin(self, table_key: str) -> tuple[str, int]:
         entry = self.snapshot.table(table_key)
@@ -222,6 +236,3 @@ def _positions(keys: pa.Array, ids: pa.Array) -> Ints:
     found = pc.fill_null(pc.index_in(keys, value_set=ids), -1)
     positions: Ints = found.to_numpy(zero_copy_only=False).astype(np.int64)
     return positions
-
-
-__all__ = ["GraphData", "Ints", "LoadedTable", "NodeType", "PinCache", "Span", "take_nullable"]

@@ -7,7 +7,6 @@ as its variables are. The order in which things were written does not matter.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -164,8 +163,8 @@ class Matcher:
     def _one_hop(self, adjacency: Adjacency, sources: Ints) -> tuple[Ints, Ints, Ints]:
         self._guard(int(adjacency.degrees(sources).sum()))
         rows, places = adjacency.expand(sources)
-        edges = adjacency.edges[places] if len(adjacency.edges) else np.empty(len(places), np.int64)
-        return rows, adjacency.targets[places], edges
+        edges = adjacency.edge_numbers(places) if len(adjacency.edges) else np.empty(len(places), np.int64)
+        return rows, adjacency.reached(places), edges
 
     def _many_hops(self, adjacency: Adjacency, sources: Ints, low: int, high: int | None) -> tuple[Ints, Ints]:
         distinct, which = np.unique(sources, return_inverse=True)
@@ -251,7 +250,7 @@ class _Work:
 
 def _path_within(adjacency: Adjacency, start: int, goal: int, low: int, high: int | None) -> list[int] | None:
     if start == goal:
-        places: Any = adjacency.targets[adjacency.starts[start] : adjacency.starts[start + 1]]
-        return [start, start] if low <= 1 and start in places else None
+        _, places = adjacency.expand(np.array([start], np.int64))
+        return [start, start] if low <= 1 and start in adjacency.reached(places) else None
     path = shortest_path(adjacency, start, goal, high)
     return path if path is not None and len(path) - 1 >= low else None

@@ -16,7 +16,7 @@ Bools = np.ndarray[Any, np.dtype[np.bool_]]
 
 @dataclass(frozen=True)
 class Ends:
-    """Source and target of every edge of a type, as node numbers; -1 where the node does not exist."""
+    """Source and target of every edge of a type, as places among their types' nodes; -1 where there is no such node."""
 
     source: Ints
     target: Ints
@@ -30,29 +30,55 @@ class Ends:
 
 @dataclass(frozen=True)
 class Adjacency:
-    """Neighbours of every node. `edges` are edge numbers, empty when pairs were made distinct."""
+    """Neighbours of every node of one type (or of all), and where the types lie in the snapshot's numbering.
+
+    `targets` and `edges` are places within their types; `edges` is empty when pairs were made distinct. The arrays
+    belong to pins and are shared by snapshots; only the offsets are a snapshot's own.
+    """
 
     starts: Ints
     targets: Ints
     edges: Ints
+    near_offset: int = 0
+    far_offset: int = 0
+    edge_offset: int = 0
+
+    @property
+    def chains(self) -> bool:
+        """Whether a second hop can start where the first one ended: both ends have one type."""
+        return self.near_offset == self.far_offset
 
     def degrees(self, nodes: Ints) -> Ints:
-        """How many neighbours each node has."""
-        degrees: Ints = self.starts[nodes + 1] - self.starts[nodes]
-        return degrees
+        """How many neighbours each node has; nodes of other types have none."""
+        places = nodes - self.near_offset
+        inside = (places >= 0) & (places < len(self.starts) - 1)
+        places = np.where(inside, places, 0) if not inside.all() else places
+        degrees: Ints = self.starts[places + 1] - self.starts[places] if len(self.starts) > 1 else np.zeros_like(places)
+        return degrees if inside.all() else np.where(inside, degrees, 0)
 
     def expand(self, nodes: Ints) -> tuple[Ints, Ints]:
         """For each node in turn: its place in the input, repeated, and the places of its neighbours in `targets`."""
         degrees = self.degrees(nodes)
         total = int(degrees.sum())
         rows = np.repeat(np.arange(len(nodes), dtype=np.int64), degrees)
-        firsts = np.repeat(self.starts[nodes], degrees)
+        present = degrees > 0
+        firsts = np.repeat(self.starts[nodes[present] - self.near_offset], degrees[present])
         within = np.arange(total, dtype=np.int64) - np.repeat(np.cumsum(degrees) - degrees, degrees)
         return rows, firsts + within
 
+    def reached(self, places: Ints) -> Ints:
+        """The nodes at some places of `targets`."""
+        return self.targets[places] + self.far_offset
 
-def build_adjacency(parts: list[tuple[Ends, Ints]], direction: str, node_count: int, *, distinct: bool) -> Adjacency:
-    """Compressed rows of several edge types at once; `direction` is "out", "in" or "both"."""
+    def edge_numbers(self, places: Ints) -> Ints:
+        """The edges at some places of `edges`."""
+        return self.edges[places] + self.edge_offset
+
+
+def build_adjacency(
+    parts: list[tuple[Ends, Ints]], direction: str, near_count: int, far_count: int, *, distinct: bool
+) -> Adjacency:
+    """Compressed rows of one or several edge types; `direction` is "out", "in" or "both"."""
     froms, tos, numbers = [], [], []
     for ends, edges in parts:
         whole = (ends.source >= 0) & (ends.target >= 0)
@@ -70,34 +96,42 @@ def build_adjacency(parts: list[tuple[Ends, Ints]], direction: str, node_count: 
             froms.append(target[apart])
             tos.append(source[apart])
             numbers.append(kept[apart])
-    return _compress(_joined(froms), _joined(tos), _joined(numbers), node_count, distinct=distinct)
+    return _compress(_joined(froms), _joined(tos), _joined(numbers), near_count, far_count, distinct=distinct)
 
 
 def _joined(arrays: list[Ints]) -> Ints:
     return np.concatenate(arrays) if arrays else np.empty(0, np.int64)
 
 
-def _compress(source: Ints, target: Ints, numbers: Ints, node_count: int, *, distinct: bool) -> Adjacency:
+def _compress(
+    source: Ints, target: Ints, numbers: Ints, near_count: int, far_count: int, *, distinct: bool
+) -> Adjacency:
     if distinct:
-        codes = np.unique(source * np.int64(max(node_count, 1)) + target)
-        source, target = np.divmod(codes, np.int64(max(node_count, 1)))
+        width = np.int64(max(far_count, 1))
+        codes = np.unique(source * width + target)
+        source, target = np.divmod(codes, width)
         numbers = np.empty(0, np.int64)
     else:
         order = np.argsort(source, kind="stable")
         source, target, numbers = source[order], target[order], numbers[order]
-    starts = np.zeros(node_count + 1, np.int64)
-    np.cumsum(np.bincount(source, minlength=node_count), out=starts[1:])
+    starts = np.zeros(near_count + 1, np.int64)
+    np.cumsum(np.bincount(source, minlength=near_count), out=starts[1:])
     return Adjacency(starts, target, numbers)
 
 
 def reach(adjacency: Adjacency, start: int, low: int, high: int | None) -> tuple[Ints, Ints]:
     """Nodes first met at distance `low .. high` from `start`, with their distances, breadth first.
 
-    The start itself is met only through a stored self-loop, at distance 1.
+    The start itself is met only through a stored self-loop, at distance 1. Edges between different types do not chain.
     """
-    node_count = len(adjacency.starts) - 1
-    seen = np.zeros(node_count, np.bool_)
-    seen[start] = True
+    base = adjacency.near_offset
+    seen = np.zeros(len(adjacency.starts) - 1, np.bool_)
+    if not 0 <= start - base < len(seen):
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    if not adjacency.chains:
+        high = 1
+    else:
+        seen[start - base] = True
     frontier = np.array([start], np.int64)
     found: list[Ints] = []
     distances: list[Ints] = []
@@ -105,10 +139,12 @@ def reach(adjacency: Adjacency, start: int, low: int, high: int | None) -> tuple
     while len(frontier) and (high is None or distance < high):
         distance += 1
         _, places = adjacency.expand(frontier)
-        met = np.unique(adjacency.targets[places])
-        fresh = met[~seen[met]]
-        seen[fresh] = True
-        report = np.append(fresh, start) if distance == 1 and start in met else fresh
+        met = np.unique(adjacency.reached(places))
+        fresh = met
+        if adjacency.chains:
+            fresh = met[~seen[met - base]]
+            seen[fresh - base] = True
+        report = np.append(fresh, start) if distance == 1 and adjacency.chains and start in met else fresh
         if distance >= low and len(report):
             found.append(report)
             distances.append(np.full(len(report), distance, np.int64))
@@ -117,27 +153,29 @@ def reach(adjacency: Adjacency, start: int, low: int, high: int | None) -> tuple
 
 
 def shortest_path(adjacency: Adjacency, start: int, goal: int, high: int | None) -> list[int] | None:
-    """One shortest path from `start` to `goal`, both included, or None. The smallest numbers win among equals."""
-    if start == goal:
+    """One shortest path from `start` to another node `goal`, both included, or None."""
+    if not adjacency.chains:
+        _, places = adjacency.expand(np.array([start], np.int64))
+        return [start, goal] if goal in adjacency.reached(places) else None
+    base = adjacency.near_offset
+    parent = np.full(len(adjacency.starts) - 1, -1, np.int64)
+    if not 0 <= start - base < len(parent) or not 0 <= goal - base < len(parent):
         return None
-    node_count = len(adjacency.starts) - 1
-    parent = np.full(node_count, -1, np.int64)
-    parent[start] = start
+    parent[start - base] = start
     frontier = np.array([start], np.int64)
     distance = 0
     while len(frontier) and (high is None or distance < high):
         distance += 1
         rows, places = adjacency.expand(frontier)
-        targets = adjacency.targets[places]
-        fresh = parent[targets] < 0
-        targets, sources = targets[fresh], frontier[rows[fresh]]
-        # The first writer of a place wins, and rows come in ascending order of their source.
-        targets, first = np.unique(targets, return_index=True)
-        parent[targets] = sources[first]
-        if parent[goal] >= 0:
+        targets = adjacency.reached(places)
+        fresh = parent[targets - base] < 0
+        # The first to reach a node becomes its parent, and rows come in ascending order of their source.
+        targets, first = np.unique(targets[fresh], return_index=True)
+        parent[targets - base] = frontier[rows[fresh]][first]
+        if parent[goal - base] >= 0:
             path = [goal]
             while path[-1] != start:
-                path.append(int(parent[path[-1]]))
+                path.append(int(parent[path[-1] - base]))
             return path[::-1]
         frontier = targets
     return None
