@@ -12,7 +12,7 @@ from typing import Any
 from omnigraph.datatypes import FLOATS, INTEGER_RANGE, Scalar
 from omnigraph.query import ir
 from omnigraph.schema.catalog import Catalog
-from tests.reference.data import EdgeRef, NodeRef, PathRef, PlainGraph, Row, property_of
+from tests.reference.data import NodeRef, PathRef, PlainGraph, Row, property_of
 
 COMPARISONS = {
     "=": operator.eq,
@@ -169,12 +169,6 @@ def as_key(value: Any) -> Any:
     if isinstance(value, list):
         return ("list", *(as_key(each) for each in value))
     return value
-
-
-def bound_key(bound: NodeRef | EdgeRef | PathRef | None) -> tuple[Any, ...]:
-    """Where a bound node or edge comes among equal rows: by id, nulls first; the type decides between equal ids."""
-    assert not isinstance(bound, PathRef)
-    return () if bound is None else (bound.id, bound.type)
 
 
 def _scalar(found: ir.ExprType) -> Scalar:

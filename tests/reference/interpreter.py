@@ -16,11 +16,16 @@ from typing import Any
 
 from omnigraph.query import ir
 from omnigraph.schema.catalog import Catalog
-from tests.reference.data import Bound, EdgeRef, NodeRef, PathRef, PlainGraph, Row, edges_of, has_node
-from tests.reference.expressions import EvaluationError, Evaluator, Place, as_key, bound_key
+from tests.reference.data import EdgeRef, NodeRef, PathRef, PlainGraph, Row, edges_of, has_node
+from tests.reference.expressions import EvaluationError, Evaluator, Place, as_key
 
 NOW = dt.datetime(2024, 6, 1, 12, tzinfo=dt.UTC)
+MOST_ROWS = 20_000
 ResultRow = dict[str, Any]
+
+
+class TooManyRows(Exception):
+    """The query is beyond what trying everything can do."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,7 @@ class Interpreter:
     now: dt.datetime
     # Paths from a node by pattern, so that each is searched once.
     known_paths: dict[tuple[Any, ...], dict[NodeRef, PathRef]] = field(default_factory=dict)
+    tried: int = 0
 
     def __post_init__(self) -> None:
         self.evaluator = Evaluator(self.graph, self.catalog, self.params, self.now)
@@ -141,6 +147,9 @@ class Interpreter:
             yield from self._bind_optionals(optionals[1:], each)
 
     def _holds(self, block: ir.Block, row: Row) -> bool:
+        self.tried += 1
+        if self.tried > MOST_ROWS:
+            raise TooManyRows
         if not all(self.evaluator.is_true(each, Place(row)) for each in block.filters):
             return False
         return not any(next(self.matches(each, row), None) is not None for each in block.negations)
@@ -187,11 +196,12 @@ class Interpreter:
         return row[expr.var] if isinstance(expr, ir.Entity) else as_key(self.evaluator.value(expr, Place(row)))
 
     def _by_id(self, rows: list[Row]) -> list[Row]:
-        """Rows by the ids of their named nodes and edges, in the order of the names."""
+        """Rows by the ids of their named nodes and edges, in the order of the names; nulls first."""
 
-        def ids(row: Row) -> list[tuple[Any, ...]]:
-            names = sorted(name for name in row if not name.startswith("_"))
-            return [bound_key(row[name]) for name in names if not isinstance(row[name], PathRef)]
+        def ids(row: Row) -> tuple[list[tuple[str, ...]], list[str]]:
+            named = [row[name] for name in sorted(row) if not name.startswith("_")]
+            bound = [each for each in named if not isinstance(each, PathRef)]
+            return [() if each is None else (each.id,) for each in bound], [each.type for each in bound if each]
 
         return sorted(rows, key=ids)
 
@@ -242,6 +252,3 @@ def _variables(block: ir.Block) -> list[str]:
     edges = [name for edge in block.edges for name in (edge.edge_var, edge.path_var) if name is not None]
     inner = [name for each in block.optionals for name in _variables(each)]
     return [*(node.var for node in block.nodes), *edges, *inner]
-
-
-__all__ = ["NOW", "Bound", "Interpreter", "Outcome", "interpret", "is_shortest_path", "shortest_paths"]

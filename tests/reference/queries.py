@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import math
 import random
 import re
 from collections import Counter
@@ -15,7 +16,7 @@ from tests.reference.worlds import POOLS, World
 
 NUMBERS = ("num", "big", "size", "ratio", "single")
 TEXTS = ("word", "color", "name")
-SCALARS = (*NUMBERS, *TEXTS, "flag", "day", "moment")
+SCALARS = (*NUMBERS, *TEXTS, "huge", "flag", "day", "moment")
 COMPARISONS = ("=", "!=", "!=", "<", "<=", ">", ">=")
 
 
@@ -26,6 +27,8 @@ class Var:
     name: str
     kind: str
     types: tuple[str, ...] = ()
+    # Whether no other traversal may start here, because it would take types away from the one that found it.
+    is_end: bool = False
 
 
 @dataclass
@@ -148,7 +151,7 @@ class QueryWriter:
     def _step(self, block: BlockText, scope: dict[str, Var], own: dict[str, Var]) -> bool:
         """One traversal from a variable in scope to a new one, or back to one; `own` are those of the block."""
         edges = list(self.catalog.edges.values())
-        nodes = [each for each in scope.values() if each.kind == "node"]
+        nodes = [each for each in scope.values() if each.kind == "node" and not each.is_end]
         self.rng.shuffle(edges)
         self.rng.shuffle(nodes)
         for start in nodes:
@@ -162,7 +165,12 @@ class QueryWriter:
         self, block: BlockText, scope: dict[str, Var], own: dict[str, Var], start: Var, edge: EdgeType
     ) -> None:
         undirected = edge.source == edge.target and self._chance(0.3)
+        start_first = self._chance(0.6)
         alternatives = self._alternatives(edge)
+        fan = self._fan(start, edge) if start_first and not undirected else []
+        if fan and self._chance(0.3):
+            self.features["alternatives to several types"] += 1
+            alternatives = [edge, *fan]
         written = "|".join(each.name[0].lower() + each.name[1:] for each in alternatives)
         self._count(undirected=undirected, alternatives=len(alternatives) > 1)
         kind = self.rng.choice(["plain", "plain", "named", "named", "hops", "hops", "open hops", "path"])
@@ -181,9 +189,14 @@ class QueryWriter:
             own[path_var.name] = scope[path_var.name] = path_var
             path, hops = f"${path_var.name}: shortest ", self.rng.choice(["", hops])
         edges = f"<{written}>" if undirected else written
-        start_first = self._chance(0.6)
+        targets = tuple(sorted({each.target for each in alternatives}))
+        if len(targets) > 1:
+            end_var = Var(next(self.names), "node", targets, is_end=True)
+            own[end_var.name] = scope[end_var.name] = end_var
+            block.clauses.append(f"{path}${start.name} {name}{edges}{hops} ${end_var.name}")
+            return
         end = self._end(scope, own, start, edge, start_first, undirected)
-        if end != "_" and start.name in own:
+        if start.name in own:
             self._narrow(own, scope, start, edge, start_first, undirected)
         left, right = (start.name, end) if start_first else (end, start.name)
         block.clauses.append(f"{path}${left} {name}{edges}{hops} ${right}")
@@ -195,6 +208,12 @@ class QueryWriter:
         same = [e for e in self.catalog.edges.values() if (e.source, e.target) == (edge.source, edge.target)]
         others = [each for each in same if each is not edge]
         return [edge, *self.rng.sample(others, 1)] if others and self._chance(0.3) else [edge]
+
+    def _fan(self, start: Var, edge: EdgeType) -> list[EdgeType]:
+        """One more edge that leaves the same type for another one."""
+        if start.types != (edge.source,):
+            return []
+        return [e for e in self.catalog.edges.values() if e.source == edge.source and e.target != edge.target][:1]
 
     def _end(
         self, scope: dict[str, Var], own: dict[str, Var], start: Var, edge: EdgeType, start_first: bool, both: bool
@@ -275,7 +294,7 @@ class QueryWriter:
         block.inner.append(("not", inner))
 
     def _shuffle(self, block: BlockText) -> None:
-        """Clauses in any order, but traversals in the one they were made in: it decides between types of an interface."""
+        """Clauses in any order, but traversals as they were made: their order decides between types of an interface."""
         steps = iter([each for each in block.clauses if _is_traversal(each)])
         self.rng.shuffle(block.clauses)
         block.clauses[:] = [next(steps) if _is_traversal(each) else each for each in block.clauses]
@@ -548,7 +567,7 @@ def _written(value: Any) -> str:
             return f'date("{value.isoformat()}")'
         case str():
             return json.dumps(value, ensure_ascii=False)
-        case int() | float() if value < 0:
+        case int() | float() if math.copysign(1, value) < 0:
             return f"(-{abs(value)})"
         case _:
             return str(value)

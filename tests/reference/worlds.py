@@ -17,11 +17,12 @@ MOMENTS = [dt.datetime(2024, 1, 31, 12, tzinfo=dt.UTC), dt.datetime(1969, 12, 31
 # Every property has one type wherever it occurs, so that interfaces and edge alternatives share some.
 POOLS: dict[str, tuple[str, list[Any]]] = {
     "num": ("I32", [-3, -1, 0, 1, 2, 5, 7]),
-    "big": ("I64", [-1, 0, 2, 5, 10**12]),
+    "big": ("I64", [-1, 0, 2, 5, 10**12, 2**53, 2**53 + 1]),
+    "huge": ("U64", [0, 5, 2**63, 2**64 - 1]),
     "size": ("U32", [0, 1, 2, 9]),
-    "ratio": ("F64", [-1.5, 0.0, 0.25, 2.0, 7.5]),
+    "ratio": ("F64", [-1.5, -0.0, 0.0, 0.25, 2.0, 7.5]),
     "single": ("F32", [0.1, 0.25, -2.5, 2.0]),
-    "word": ("String", ["", "alpha", "alp", "Beta", "a b", "100%", "n1", 'q"\\u']),
+    "word": ("String", ["", "alpha", "alp", "Beta", "a b", "100%", "n1", 'q"\\u', "é", "😀", "\uffee"]),
     "flag": ("Bool", [True, False]),
     "day": ("Date", [dt.date(2024, 1, 31), dt.date(2023, 5, 1), dt.date(1969, 7, 20)]),
     "moment": ("DateTime", MOMENTS),

@@ -14,7 +14,7 @@ from omnigraph.errors import LimitExceeded
 from omnigraph.execution.arrow.data import GraphData, Ints
 from omnigraph.execution.arrow.evaluate import Evaluator, Request, Scope
 from omnigraph.execution.arrow.frame import Bools, Frame, concat
-from omnigraph.execution.arrow.topology import Adjacency, reach, shortest_path
+from omnigraph.execution.arrow.topology import Adjacency, SearchTree, reach
 from omnigraph.query import ir
 
 _REVERSED = {"out": "in", "in": "out", "both": "both"}
@@ -91,7 +91,10 @@ class Matcher:
             ends = frame.is_bound(edge.source), frame.is_bound(edge.target)
             if all(ends):
                 return edge
-            if any(ends) and half_bound is None:
+            # Paths to everywhere are dear: when the other end is known by itself, it is bound first.
+            other = edge.target if ends[0] else edge.source
+            waits = edge.path_var is not None and bool(self._own_filters(other, work))
+            if any(ends) and half_bound is None and not waits:
                 half_bound = edge
         return half_bound
 
@@ -207,12 +210,14 @@ class Matcher:
             rows, numbers = self._many_hops(adjacency, frame.numbers[near], *hops)
             kept = self._of_types(self._scope.nodes[far], numbers)
             frame = frame.take(rows[kept]).bind(far, numbers[kept])
-        known: dict[tuple[int, int], list[int] | None] = {}
+        low, high = hops
+        trees: dict[int, SearchTree] = {}
         paths = []
-        for pair in zip(frame.numbers[near].tolist(), frame.numbers[far].tolist(), strict=True):
-            if pair not in known:
-                known[pair] = _path_within(adjacency, *pair, *hops)
-            paths.append(known[pair])
+        for start, goal in zip(frame.numbers[near].tolist(), frame.numbers[far].tolist(), strict=True):
+            if start not in trees:
+                trees[start] = SearchTree(adjacency, start, high)
+            path = trees[start].path_to(goal)
+            paths.append(path if path is not None and len(path) > low else None)
         found = np.array([p is not None for p in paths], np.bool_)
         kept_paths = [p if forward else p[::-1] for p in paths if p is not None]
         return frame.take(np.flatnonzero(found)).bind_path(edge.path_var, kept_paths)
@@ -246,11 +251,3 @@ class _Work:
     edges: list[ir.EdgePattern]
     nodes: list[str]
     filters: list[ir.Expr]
-
-
-def _path_within(adjacency: Adjacency, start: int, goal: int, low: int, high: int | None) -> list[int] | None:
-    if start == goal:
-        _, places = adjacency.expand(np.array([start], np.int64))
-        return [start, start] if low <= 1 and start in adjacency.reached(places) else None
-    path = shortest_path(adjacency, start, goal, high)
-    return path if path is not None and len(path) - 1 >= low else None

@@ -152,30 +152,43 @@ def reach(adjacency: Adjacency, start: int, low: int, high: int | None) -> tuple
     return _joined(found), _joined(distances)
 
 
-def shortest_path(adjacency: Adjacency, start: int, goal: int, high: int | None) -> list[int] | None:
-    """One shortest path from `start` to another node `goal`, both included, or None."""
-    if not adjacency.chains:
-        _, places = adjacency.expand(np.array([start], np.int64))
-        return [start, goal] if goal in adjacency.reached(places) else None
-    base = adjacency.near_offset
-    parent = np.full(len(adjacency.starts) - 1, -1, np.int64)
-    if not 0 <= start - base < len(parent) or not 0 <= goal - base < len(parent):
-        return None
-    parent[start - base] = start
-    frontier = np.array([start], np.int64)
-    distance = 0
-    while len(frontier) and (high is None or distance < high):
-        distance += 1
-        rows, places = adjacency.expand(frontier)
-        targets = adjacency.reached(places)
-        fresh = parent[targets - base] < 0
-        # The first to reach a node becomes its parent, and rows come in ascending order of their source.
+class SearchTree:
+    """Shortest paths from one node, grown level by level and only as far as somebody asks."""
+
+    def __init__(self, adjacency: Adjacency, start: int, high: int | None) -> None:
+        self._adjacency = adjacency
+        self._base = adjacency.near_offset
+        self._start = start
+        self._high = high if adjacency.chains else 1
+        self._parent = np.full(len(adjacency.starts) - 1, -1, np.int64)
+        self._frontier = np.array([start], np.int64)
+        self._distance = 0
+
+    def path_to(self, goal: int) -> list[int] | None:
+        """One shortest path from the start, both ends included, or None. To itself only a stored self-loop leads."""
+        _, places = self._adjacency.expand(np.array([self._start], np.int64))
+        if goal == self._start or not self._adjacency.chains:
+            return [self._start, goal] if goal in self._adjacency.reached(places) else None
+        if not 0 <= goal - self._base < len(self._parent):
+            return None
+        while self._parent[goal - self._base] < 0 and self._grow():
+            pass
+        if self._parent[goal - self._base] < 0:
+            return None
+        path = [goal]
+        while path[-1] != self._start:
+            path.append(int(self._parent[path[-1] - self._base]))
+        return path[::-1]
+
+    def _grow(self) -> bool:
+        if not len(self._frontier) or (self._high is not None and self._distance >= self._high):
+            return False
+        self._distance += 1
+        rows, places = self._adjacency.expand(self._frontier)
+        targets = self._adjacency.reached(places)
+        fresh = (self._parent[targets - self._base] < 0) & (targets != self._start)
+        # The first to reach a node becomes its parent, and rows come in the order of their source.
         targets, first = np.unique(targets[fresh], return_index=True)
-        parent[targets - base] = frontier[rows[fresh]][first]
-        if parent[goal - base] >= 0:
-            path = [goal]
-            while path[-1] != start:
-                path.append(int(parent[path[-1] - base]))
-            return path[::-1]
-        frontier = targets
-    return None
+        self._parent[targets - self._base] = self._frontier[rows[fresh]][first]
+        self._frontier = targets
+        return True
