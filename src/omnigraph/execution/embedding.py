@@ -55,7 +55,7 @@ class MockProvider:
         """One unit vector per text."""
         _check_dimension(dimension)
         digests = (hashlib.shake_256(t.encode("utf-8", "surrogatepass")).digest(4 * dimension) for t in texts)
-        rows = [np.frombuffer(digest, "<u4") / 2.0**31 - 1.0 for digest in digests]
+        rows = [(np.frombuffer(digest, "<u4") + 0.5) / 2.0**31 - 1.0 for digest in digests]  # between -1 and 1, never 0
         return unit_vectors(rows, len(texts), dimension)
 
 

@@ -32,8 +32,8 @@ internal:internal international:internat intern:intern later:later lateral:later
 caresses:caress ties:tie cries:cri flies:fli gas:gas gaps:gap kiwis:kiwi this:this focus:focus
 agreed:agre feed:feed hoping:hope hopping:hop hissing:hiss falling:fall sized:size luxuriated:luxuri troubled:troubl
 adding:add added:add egging:egg erring:err bed:bed sing:sing happy:happi cry:cri say:say by:by
-relational:relat conditional:condit rational:ration valency:valenc hesitancy:hesit digitizer:digit
-vietnamization:vietnam operator:oper feudalism:feudal formality:formal radically:radic hopefulness:hope callousness:callous
+relational:relat conditional:condit rational:ration valency:valenc hesitancy:hesit digitizer:digit operator:oper
+vietnamization:vietnam feudalism:feudal formality:formal radically:radic hopefulness:hope callousness:callous
 decisiveness:decis sensitivity:sensit sensibility:sensibl possibly:possibl geology:geolog geologist:geolog
 usefully:use hopelessly:hopeless quickly:quick
 triplicate:triplic electricity:electr electrical:electr hopeful:hope goodness:good formalize:formal

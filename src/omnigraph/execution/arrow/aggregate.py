@@ -40,6 +40,11 @@ def _key_codes(key: ir.Expr, evaluator: Evaluator, frame: Frame) -> Ints:
 
 def _aggregate(aggregate: ir.Aggregate, evaluator: Evaluator, frame: Frame, numbers: Ints, count: int) -> pa.Array:
     operand = aggregate.operand
+    if frame.weights is not None:
+        # Only counts of things that are always there are counted by weight.
+        totals = np.zeros(count, np.int64)
+        np.add.at(totals, numbers, frame.weights)
+        return pa.array(totals)
     if operand is None:
         return pa.array(np.bincount(numbers, minlength=count))
     if aggregate.function == "count" and isinstance(operand, ir.Entity):

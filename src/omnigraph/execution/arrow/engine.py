@@ -15,6 +15,7 @@ from omnigraph.errors import InvalidValue
 from omnigraph.execution.arrow.aggregate import grouped
 from omnigraph.execution.arrow.data import GraphData, Ints, PinCache
 from omnigraph.execution.arrow.evaluate import Evaluator, Request, Scope
+from omnigraph.execution.arrow.factorise import counted_frame
 from omnigraph.execution.arrow.frame import ONE_ROW, Frame
 from omnigraph.execution.arrow.match import Limits, Matcher, scope_of
 from omnigraph.execution.arrow.rank import codes, groups, ranks
@@ -37,8 +38,9 @@ class ArrowExecutor:
         data = GraphData(self._store, self._cache, snapshot, catalog)
         scope = scope_of(query.pattern)
         request = Request(params, dt.datetime.now(dt.UTC))
-        matcher = Matcher(data, scope, request, self._limits)
-        frame = matcher.match(query.pattern, ONE_ROW)
+        frame = counted_frame(query, data, scope, request)
+        if frame is None:
+            frame = Matcher(data, scope, request, self._limits).match(query.pattern, ONE_ROW)
         return _Projection(query, data, scope, request).table(frame)
 
 

@@ -16,11 +16,15 @@ Paths = Sequence[list[int] | None]
 
 @dataclass(frozen=True)
 class Frame:
-    """`numbers` binds node and edge variables, `paths` path variables (the nodes of one shortest path per row)."""
+    """`numbers` binds node and edge variables, `paths` path variables (the nodes of one shortest path per row).
+
+    `weights`, where they are given, say how many equal rows each row stands for; only counting sees them.
+    """
 
     length: int
     numbers: Mapping[str, Ints] = field(default_factory=dict)
     paths: Mapping[str, Paths] = field(default_factory=dict)
+    weights: Ints | None = None
 
     def take(self, rows: Ints) -> Frame:
         """The given rows, in that order."""
