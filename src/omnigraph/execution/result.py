@@ -72,4 +72,4 @@ class Result:
 
 
 def _compact(value: dict[str, Any] | None) -> dict[str, Any] | None:
-    return None if value is None else {k: v for k, v in value.items() if v is not None}
+    return None if value is None else {k.partition("#")[0]: v for k, v in value.items() if v is not None}

@@ -33,7 +33,7 @@ def grouped(
 
 
 def _key_codes(key: ir.Expr, evaluator: Evaluator, frame: Frame) -> Ints:
-    if isinstance(key, (ir.Entity, ir.EntityId)):
+    if isinstance(key, ir.Entity):
         return frame.numbers[key.var]
     return codes(evaluator.array(key))
 

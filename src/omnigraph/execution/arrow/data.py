@@ -133,7 +133,8 @@ class GraphData:
 
     def take(self, types: tuple[str, ...], name: str, numbers: Ints, *, is_edge: bool = False) -> pa.Array:
         """A property of each numbered entity; null where the number is negative (an optional without a match)."""
-        spans = [(self.edges if is_edge else self.nodes)[t] for t in types]
+        every = [(self.edges if is_edge else self.nodes)[t] for t in types]
+        spans = [span for span in every if span.count] or every[:1]
         columns = [self.property_column(self.entity(s.name, is_edge=is_edge), name) for s in spans]
         if len(spans) == 1:
             return take_nullable(columns[0], numbers - spans[0].offset, numbers < 0)

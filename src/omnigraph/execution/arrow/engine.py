@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,6 +24,9 @@ from omnigraph.query import ir
 from omnigraph.schema.catalog import Catalog
 from omnigraph.versioning.snapshot import Snapshot
 from omnigraph.versioning.store import GraphStore
+
+_ANONYMOUS = re.compile(r"_\d+")
+"""Nodes that a query does not name: nobody can tell two rows apart by them."""
 
 
 class ArrowExecutor:
@@ -101,7 +105,7 @@ class _Projection:
             rank = ranks(evaluator.array(key.expr))
             keys.append(-rank if key.descending else rank)
         if not self._query.is_aggregate:
-            for var in sorted(v for v in frame.numbers if v in self._scope.nodes or v in self._scope.edges):
+            for var in sorted(v for v in frame.numbers if not _ANONYMOUS.fullmatch(v)):
                 types = self._scope.edges.get(var) or self._scope.nodes[var]
                 ids = self._data.take(types, "id", frame.numbers[var], is_edge=var in self._scope.edges)
                 keys.append(ranks(ids))
@@ -140,13 +144,12 @@ class _Projection:
                 if prop.type.is_vector or prop.type.scalar is Scalar.BLOB:
                     continue
                 values = self._data.take((name,), prop.name, np.where(inside, numbers, -1), is_edge=is_edge)
-                fields[prop.name] = _first_valid(fields.get(prop.name), values)
+                earlier = fields.get(prop.name)
+                # Types of one interface may disagree on a property that is not the interface's: one field for each.
+                field = prop.name if earlier is None or earlier.type == values.type else f"{prop.name}#{name}"
+                fields[field] = values if earlier is None or field != prop.name else pc.coalesce(earlier, values)
         absent = pa.array(frame.numbers[var] < 0)
         return pa.StructArray.from_arrays(list(fields.values()), names=list(fields), mask=absent)
-
-
-def _first_valid(earlier: pa.Array | None, values: pa.Array) -> pa.Array:
-    return values if earlier is None else pc.coalesce(earlier, values)
 
 
 def _taken(

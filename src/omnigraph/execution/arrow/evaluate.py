@@ -155,7 +155,7 @@ class Evaluator:
 
     def _number(self, expr: ir.Arithmetic | ir.Negate) -> pa.Array:
         if isinstance(expr, ir.Negate):
-            return self._checked(pc.negate_checked, self.array(expr.operand).cast(_arrow(expr.type)))
+            return self._checked(pc.negate_checked, _as_number(self.array(expr.operand), _arrow(expr.type)))
         return self._arithmetic(expr.op, self.array(expr.left), self.array(expr.right), _arrow(expr.type))
 
     def _of_path(self, expr: ir.PathLength | ir.PathNodes) -> pa.Array:
@@ -173,7 +173,7 @@ class Evaluator:
         return pa.array(lists, pa.list_(pa.string()))
 
     def _arithmetic(self, op: str, left: pa.Array, right: pa.Array, kind: pa.DataType) -> pa.Array:
-        left, right = left.cast(kind), right.cast(kind)
+        left, right = _as_number(left, kind), _as_number(right, kind)
         if op in "/%" and pc.any(pc.equal(right, pa.scalar(0, kind))).as_py():
             raise InvalidValue("division by zero", hint="filter out zero divisors first")
         if op == "%":
@@ -188,9 +188,12 @@ class Evaluator:
     @staticmethod
     def _checked(function: Any, *operands: pa.Array) -> pa.Array:
         try:
-            return function(*operands)
+            result = function(*operands)
         except pa.ArrowInvalid as error:
             raise InvalidValue(f"arithmetic failed: {error}", hint="the result does not fit its type") from None
+        if pa.types.is_floating(result.type) and pc.any(pc.invert(pc.is_finite(result))).as_py():
+            raise InvalidValue("arithmetic failed: overflow", hint="the result does not fit its type")
+        return result
 
     def _text_test(self, op: str, left: ir.Expr, right: ir.Expr) -> pa.Array:
         text = self.array(left)
@@ -224,7 +227,7 @@ class Evaluator:
         value = items.type.value
         kind = PropertyType(value.scalar).to_arrow() if value is not None else wanted.type
         left, options = comparable(wanted, pa.array(known, kind))
-        found = pc.if_else(pc.is_null(wanted), None, pc.is_in(left, value_set=options))
+        found = pc.if_else(pc.is_null(wanted), None, pc.is_in(one_zero(left), value_set=one_zero(options)))
         # With a null among the options, what is not found is unknown.
         return pc.if_else(found, True, None) if len(known) < len(listed) else found
 
@@ -261,6 +264,20 @@ def comparable(left: pa.Array, right: pa.Array) -> tuple[pa.Array, pa.Array]:
     else:
         return left, right
     return left.cast(common, safe=False), right.cast(common, safe=False)
+
+
+def one_zero(values: pa.Array) -> pa.Array:
+    """Floats with -0.0 written as 0.0: they are equal, but hashing tells them apart."""
+    return pc.add(values, pa.scalar(0.0, values.type)) if pa.types.is_floating(values.type) else values
+
+
+def _as_number(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    try:
+        return values.cast(kind, safe=not pa.types.is_floating(kind))
+    except pa.ArrowInvalid:
+        raise InvalidValue(
+            "a number does not fit the type of its expression", hint="the result would overflow"
+        ) from None
 
 
 def _folded(function: Any, arrays: list[pa.Array]) -> pa.Array:

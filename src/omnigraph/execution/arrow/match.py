@@ -27,16 +27,16 @@ class Limits:
     max_rows: int = 50_000_000
 
 
-def scope_of(block: ir.Block) -> Scope:
-    """The types of every variable of a block and the blocks inside it."""
-    nodes: dict[str, tuple[str, ...]] = {}
-    edges: dict[str, tuple[str, ...]] = {}
+def scope_of(block: ir.Block, outer: Scope | None = None) -> Scope:
+    """The types of the variables that are visible after a block: its own, its optionals', and those around it."""
+    nodes = dict(outer.nodes) if outer else {}
+    edges = dict(outer.edges) if outer else {}
     pending = [block]
     while pending:
         each = pending.pop()
         nodes.update({n.var: n.types for n in each.nodes})
         edges.update({e.edge_var: e.edge_types for e in each.edges if e.edge_var is not None})
-        pending.extend((*each.optionals, *each.negations))
+        pending.extend(each.optionals)
     return Scope(nodes, edges)
 
 
@@ -238,7 +238,10 @@ class Matcher:
         return concat(inner, frame.take(lonely))
 
     def _negation(self, block: ir.Block, frame: Frame) -> Frame:
-        _, rows = self._inner(block, frame)
+        # Names of a negated block are its own: another block may use them for something else.
+        inner = Matcher(self._data, scope_of(block, self._scope), self._request, self._limits)
+        inner._depth = self._depth
+        _, rows = inner._inner(block, frame)
         mask = np.ones(frame.length, np.bool_)
         mask[rows] = False
         return frame.keep(mask)

@@ -7,11 +7,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.execution.arrow.data import Ints
+from omnigraph.execution.arrow.evaluate import one_zero
 
 
 def ranks(values: pa.Array) -> Ints:
     """A number per value that sorts like it; null is -1 and so comes first."""
-    encoded = values.dictionary_encode()
+    encoded = one_zero(values).dictionary_encode()
     order = pc.sort_indices(encoded.dictionary).to_numpy()
     rank_of = np.empty(len(order), np.int64)
     rank_of[order] = np.arange(len(order))
@@ -25,7 +26,7 @@ def codes(values: pa.Array) -> Ints:
         return np.array(
             [-1 if v is None else seen.setdefault(repr(v), len(seen)) for v in values.to_pylist()], np.int64
         )
-    encoded = values.dictionary_encode()
+    encoded = one_zero(values).dictionary_encode()
     return _by_code(encoded, np.arange(len(encoded.dictionary), dtype=np.int64))
 
 
