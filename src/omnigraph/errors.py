@@ -14,7 +14,7 @@
      |                                           VersionNotFound HistoricalVersionReclaimed
      +- StorageError         look at the store   StoreUnavailable CorruptGraph MissingData CommitLost
      |                                           FormatUnsupported OutcomeUnknown
-     +- LimitExceeded, Unsupported, PermissionDenied (ReadOnlyGraph)
+     +- LimitExceeded, Unsupported, EmbeddingFailed, PermissionDenied (ReadOnlyGraph)
 
 `code` is stable and documented. `retryable` means: nothing was published, take a fresh snapshot and try again.
 """
@@ -457,6 +457,12 @@ class Unsupported(OmnigraphError):
     """Valid, but not something this engine can do."""
 
     code = "unsupported"
+
+
+class EmbeddingFailed(OmnigraphError):
+    """The embedding service could not be reached, refused, or answered with something that is no embedding."""
+
+    code = "embedding_failed"
 
 
 class PermissionDenied(OmnigraphError):

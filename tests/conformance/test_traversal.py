@@ -344,6 +344,13 @@ def test_equal_ids_of_different_types_have_an_order(social: Graph) -> None:
     assert [each.get("size") for each in found] == [3, None], "Company before Person"
 
 
+def test_distinct_nodes_of_different_types_stay_apart(social: Graph) -> None:
+    pattern = '$x: Named { name: "a" }'
+    assert len(rows(social, pattern, "distinct $x")) == 2
+    assert [count for _, count in rows(social, pattern, "$x, count(*) as n")] == [1, 1]
+    assert rows(social, pattern, "count(distinct $x) as nodes, count(distinct $x.@id) as ids") == [(2, 1)]
+
+
 def test_a_group_by_id_is_a_group_by_value(social: Graph) -> None:
     found = bag(social, "$x: Named", "$x.@id as id, count(*) as n")
     assert found == [("a", 2), ("b", 1), ("c", 1), ("d", 1)]

@@ -16,18 +16,12 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from omnigraph.errors import InvalidArgument, OmnigraphError
+from omnigraph.errors import EmbeddingFailed, InvalidArgument
 
 _RETRIED = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
 _MAX_BODY = 256 * 1024 * 1024
 _MAX_QUOTE = 200
 _CHUNK = 64 * 1024
-
-
-class EmbeddingFailed(OmnigraphError):
-    """The embedding service could not be reached, refused, or answered with something that is no embedding."""
-
-    code = "embedding_failed"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,8 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.errors import LimitExceeded
+from omnigraph.execution.arrow.text_index import TextIndex
 from omnigraph.execution.arrow.topology import Adjacency, Ends, build_adjacency
-from omnigraph.schema.catalog import Catalog, EdgeType, EntityType
+from omnigraph.schema.catalog import Catalog, EdgeType, EntityType, NodeType
 from omnigraph.storage.tables import Table
 from omnigraph.versioning.snapshot import Snapshot, TableEntry
 from omnigraph.versioning.staging import open_table
@@ -144,6 +146,25 @@ class GraphData:
         which = order[np.maximum(np.searchsorted(offsets, numbers, side="right") - 1, 0)]
         positions = numbers - np.array([s.offset for s in spans])[which] + bases[which]
         return take_nullable(pa.concat_arrays(_unified(columns)), positions, numbers < 0)
+
+    def text_index(self, node: NodeType, name: str) -> TextIndex:
+        """The inverted index of a String property of a node type."""
+        column = node.property(name).column
+        key = ("text", self._pin(node.table_key), column)
+        found: TextIndex = self._cache.derived(key, lambda: TextIndex.build(self.loaded(node).column(column)))
+        return found
+
+    def per_node(self, types: tuple[str, ...], numbers: Ints, values: Callable[[NodeType], Any]) -> Any:
+        """A computed value of each numbered node: `values` gives those of all nodes of a type. 0 for no node."""
+        result: Any = None
+        for name in types:
+            span = self.nodes[name]
+            inside = (numbers >= span.offset) & (numbers < span.offset + span.count)
+            if result is None or inside.any():
+                of_type = values(self.catalog.node(name))
+                result = np.zeros(len(numbers), of_type.dtype) if result is None else result
+                result[inside] = of_type[numbers[inside] - span.offset]
+        return result
 
     def adjacency(self, edge_types: tuple[str, ...], direction: str, *, distinct: bool) -> Adjacency:
         """Neighbours over some edge types. `distinct`: each pair once, and no edge numbers."""

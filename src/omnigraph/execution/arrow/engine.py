@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -20,6 +21,8 @@ from omnigraph.execution.arrow.factorise import counted_frame
 from omnigraph.execution.arrow.frame import ONE_ROW, Frame
 from omnigraph.execution.arrow.match import Limits, Matcher, scope_of
 from omnigraph.execution.arrow.rank import codes, groups, ranks
+from omnigraph.execution.arrow.ranking import Ranking
+from omnigraph.execution.embedding import provider_from_env
 from omnigraph.query import ir
 from omnigraph.schema.catalog import Catalog
 from omnigraph.versioning.snapshot import Snapshot
@@ -41,7 +44,7 @@ class ArrowExecutor:
         """The result of a query, columns in the order of its outputs."""
         data = GraphData(self._store, self._cache, snapshot, catalog)
         scope = scope_of(query.pattern)
-        request = Request(params, dt.datetime.now(dt.UTC))
+        request = Request(params, dt.datetime.now(dt.UTC), provider_from_env(os.environ))
         frame = counted_frame(query, data, scope, request)
         if frame is None:
             frame = Matcher(data, scope, request, self._limits).match(query.pattern, ONE_ROW)
@@ -59,7 +62,8 @@ class _Projection:
 
     def table(self, frame: Frame) -> pa.Table:
         query = self._query
-        known: dict[ir.Expr, pa.Array] = {}
+        limit = self._bound(query.limit)
+        frame, known = Ranking(query, self._data, self._scope, self._request, limit).apply(frame)
         if query.is_aggregate:
             frame, known = grouped(self._keys(), self._aggregates(), self._evaluator(frame, known), frame)
         evaluator = self._evaluator(frame, known)
@@ -68,12 +72,17 @@ class _Projection:
             kept = self._evaluator(frame, self._with_outputs(known, columns)).mask(query.having)
             frame, known, columns = _taken(np.flatnonzero(kept), frame, known, columns)
         if query.distinct:
-            _, first = groups([codes(c) for c in columns.values()], frame.length)
+            _, first = groups([self._codes(c, columns[c.name], frame) for c in query.outputs], frame.length)
             frame, known, columns = _taken(np.sort(first), frame, known, columns)
         order = self._order(frame, self._with_outputs(known, columns))
         rows = self._cut(order)
         frame, known, columns = _taken(rows, frame, known, columns)
         return pa.table([self._finished(c, columns[c.name], frame) for c in query.outputs], names=list(columns))
+
+    @staticmethod
+    def _codes(column: ir.OutputColumn, values: pa.Array, frame: Frame) -> Ints:
+        """What tells two values of a column apart; nodes of different types may have one id."""
+        return frame.numbers[column.expr.var] if isinstance(column.expr, ir.Entity) else codes(values)
 
     def _evaluator(self, frame: Frame, known: Mapping[ir.Expr, pa.Array]) -> Evaluator:
         return Evaluator(self._data, self._scope, self._request, frame, known)

@@ -6,7 +6,7 @@ Nothing wraps and nothing divides by zero silently: what would be a wrong number
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, assert_never
 
@@ -18,6 +18,8 @@ from omnigraph.datatypes import FLOATS, INTEGERS, PropertyType, Scalar
 from omnigraph.errors import InvalidValue, Unsupported
 from omnigraph.execution.arrow.data import GraphData
 from omnigraph.execution.arrow.frame import Frame
+from omnigraph.execution.arrow.text_index import TextIndex
+from omnigraph.execution.embedding import EmbeddingProvider, embed_query
 from omnigraph.query import ir
 
 _COMPARE = {
@@ -36,6 +38,7 @@ class Request:
 
     params: Mapping[str, Any]
     now: dt.datetime
+    embedder: EmbeddingProvider | None = None
 
 
 @dataclass(frozen=True)
@@ -87,7 +90,10 @@ class Evaluator:
                 return self._of_path(expr)
             case ir.Nearest(var, name, query, metric):
                 return self._distances(var, name, query, metric)
-            case ir.Bm25() | ir.Rrf() | ir.Aggregate() | ir.Output():
+            case ir.Bm25(var, name, query):
+                text = self.scalar(query).as_py() or ""
+                return pa.array(self._of_text(var, name, lambda index: index.bm25(text)))
+            case ir.Rrf() | ir.Aggregate() | ir.Output():
                 raise Unsupported(f"{type(expr).__name__} has no value here")
             case _:
                 return self._logical(expr)
@@ -121,8 +127,8 @@ class Evaluator:
                 return _folded(pc.or_kleene, [self.array(o) for o in operands])
             case ir.Not(operand):
                 return pc.invert(self.array(operand))
-            case ir.TextMatch(kind):
-                raise Unsupported(f"{kind}() is not supported by this executor")
+            case ir.TextMatch():
+                return self._text_match(expr)
             case _:
                 assert_never(expr)  # type: ignore[arg-type]
 
@@ -134,9 +140,7 @@ class Evaluator:
 
     def _distances(self, var: str, name: str, query: ir.Expr, metric: str) -> pa.Array:
         """Exact distances from one vector."""
-        if query.type.value is not None and not query.type.value.is_vector:
-            raise Unsupported("nearest() needs a vector; no embedding provider is configured", hint="pass a vector")
-        wanted = np.array(self.scalar(query).as_py(), np.float64)
+        wanted = self._wanted_vector(var, name, query)
         column = self._property(var, name)
         absent = pc.is_null(column).to_numpy(zero_copy_only=False)
         filled = column.filter(pc.is_valid(column))
@@ -144,6 +148,36 @@ class Evaluator:
         distances = np.full(len(column), np.nan)
         distances[~absent] = vector_distances(vectors, wanted, metric)
         return pa.array(distances, mask=absent)
+
+    def _wanted_vector(self, var: str, name: str, query: ir.Expr) -> Any:
+        value = self.scalar(query).as_py()
+        if not isinstance(value, str):
+            return np.array(value, np.float64)
+        prop = self._data.catalog.node(self._scope.nodes[var][0]).property(name)
+        recorded = prop.embed.model if prop.embed is not None else None
+        assert prop.type.dimension is not None
+        return embed_query(self._request.embedder, value, prop.type.dimension, recorded).astype(np.float64)
+
+    def _of_text(self, var: str, name: str, values: Callable[[TextIndex], Any]) -> Any:
+        numbers = self._frame.numbers[var]
+        return self._data.per_node(
+            self._scope.nodes[var], numbers, lambda node: values(self._data.text_index(node, name))
+        )
+
+    def _text_match(self, test: ir.TextMatch) -> pa.Array:
+        text = self.scalar(test.query).as_py() or ""
+
+        def matches(index: TextIndex) -> Any:
+            match test.kind:
+                case "search":
+                    return index.search(text)
+                case "match_text":
+                    return index.phrase(text)
+                case "fuzzy":
+                    assert test.max_edits is not None
+                    return index.fuzzy(text, int(self.scalar(test.max_edits).as_py()))
+
+        return pa.array(self._of_text(test.var, test.property, matches))
 
     def _is_null(self, operand: ir.Expr) -> pa.Array:
         if isinstance(operand, ir.Entity):
