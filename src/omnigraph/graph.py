@@ -18,7 +18,7 @@ from omnigraph.execution.arrow.engine import ArrowExecutor
 from omnigraph.execution.result import Result
 from omnigraph.maintenance.repair import RepairReport, repair
 from omnigraph.query import bind_params, compile_query
-from omnigraph.query.ir import MutationIR
+from omnigraph.query.ir import MutationIR, QueryIR
 from omnigraph.schema.catalog import Catalog
 from omnigraph.storage.layout import GraphRoot
 from omnigraph.storage.lookup import in_list
@@ -41,6 +41,7 @@ from omnigraph.write.validate import APPEND, OVERWRITE
 T = TypeVar("T")
 Target = str | int | None
 _REPREPARE_LIMIT = 32
+_MAX_QUERIES = 512
 
 
 class Graph:
@@ -62,6 +63,7 @@ class Graph:
         self.recovery = RecoveryLog(self._repository)
         self.maintenance = Maintenance(self._repository)
         self._executor = ArrowExecutor(store)
+        self._queries: dict[tuple[str, str, str | None], QueryIR | MutationIR] = {}
 
     @classmethod
     def init(cls, uri: str | os.PathLike[str], schema: str | os.PathLike[str], *, actor: str | None = None) -> Graph:
@@ -147,7 +149,7 @@ class Graph:
         state = self._repository.resolve(branch if snapshot is None else snapshot)
         catalog = self._store.catalog(state.schema_hash)
         text, path = _text_of(query, ".gq file, or query text")
-        compiled = compile_query(text, catalog, name=name, path=path)
+        compiled = self._compiled(text, catalog, state.schema_hash, name, path)
         if isinstance(compiled, MutationIR):
             raise InvalidArgument(
                 f"{compiled.name} is a mutation, not a read", hint="mutations change a branch: use a read query here"
@@ -156,6 +158,18 @@ class Graph:
         return Result(
             table, compiled.name, state.head, branch or (state.branch if snapshot is None else None), state.head
         )
+
+    def _compiled(
+        self, text: str, catalog: Catalog, schema_hash: str, name: str | None, path: str | None
+    ) -> QueryIR | MutationIR:
+        """A query compiled once for each schema it is asked under."""
+        key = (text, schema_hash, name)
+        found = self._queries.get(key)
+        if found is None:
+            found = self._queries[key] = compile_query(text, catalog, name=name, path=path)
+            while len(self._queries) > _MAX_QUERIES:
+                self._queries.pop(next(iter(self._queries)), None)
+        return found
 
     # --- reading --------------------------------------------------------------------------------------------------
 

@@ -8,18 +8,15 @@ cheaper, and this stands aside.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from omnigraph.execution.arrow.data import GraphData, Ints
 from omnigraph.execution.arrow.evaluate import Evaluator, Request, Scope
 from omnigraph.execution.arrow.frame import Frame
-from omnigraph.execution.arrow.topology import Adjacency
+from omnigraph.execution.arrow.topology import REVERSED, Adjacency
 from omnigraph.query import ir
 
 FEW = 1000
-_REVERSED = {"out": "in", "in": "out", "both": "both"}
 
 
 def counted_frame(query: ir.QueryIR, data: GraphData, scope: Scope, request: Request) -> Frame | None:
@@ -105,7 +102,7 @@ class _Counter:
                 continue
             forward = edge.source == var
             below = edge.target if forward else edge.source
-            direction = edge.direction if forward else _REVERSED[edge.direction]
+            direction = edge.direction if forward else REVERSED[edge.direction]
             adjacency = self._data.adjacency(edge.edge_types, direction, distinct=edge.edge_var is None)
             product *= self._sums(adjacency, numbers, below, edge)
         return product
@@ -135,12 +132,8 @@ class _Counter:
         return reachable <= set(self._scope.nodes[var])
 
     def _ends(self, edge: ir.EdgePattern, var: str) -> set[str]:
-        kinds: Mapping[str, ir.Direction] = {edge.target: edge.direction, edge.source: _REVERSED[edge.direction]}  # type: ignore[dict-item]
+        """The node types that a traversal can reach at one of its ends."""
+        direction = edge.direction if var == edge.target else REVERSED[edge.direction]
         types = [self._data.catalog.edge(name) for name in edge.edge_types]
-        match kinds[var]:
-            case "out":
-                return {t.target for t in types}
-            case "in":
-                return {t.source for t in types}
-            case _:
-                return {end for t in types for end in (t.source, t.target)}
+        found = {t.target for t in types} if direction != "in" else set()
+        return found | ({t.source for t in types} if direction != "out" else set())

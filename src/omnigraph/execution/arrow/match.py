@@ -14,10 +14,8 @@ from omnigraph.errors import LimitExceeded
 from omnigraph.execution.arrow.data import GraphData, Ints
 from omnigraph.execution.arrow.evaluate import Evaluator, Request, Scope
 from omnigraph.execution.arrow.frame import Bools, Frame, concat
-from omnigraph.execution.arrow.topology import Adjacency, SearchTree, reach
+from omnigraph.execution.arrow.topology import REVERSED, Adjacency, SearchTree, reach
 from omnigraph.query import ir
-
-_REVERSED = {"out": "in", "in": "out", "both": "both"}
 
 
 @dataclass(frozen=True)
@@ -131,7 +129,7 @@ class Matcher:
     def _traverse(self, edge: ir.EdgePattern, work: _Work, frame: Frame) -> Frame:
         forward = frame.is_bound(edge.source)
         near, far = (edge.source, edge.target) if forward else (edge.target, edge.source)
-        direction = edge.direction if forward else _REVERSED[edge.direction]
+        direction = edge.direction if forward else REVERSED[edge.direction]
         # What an optional left unbound has no neighbours.
         frame = frame.keep(frame.numbers[near] >= 0)
         low, high = self._hops(edge)

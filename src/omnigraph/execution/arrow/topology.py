@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
-Bools = np.ndarray[Any, np.dtype[np.bool_]]
+REVERSED = {"out": "in", "in": "out", "both": "both"}
+"""The direction of a traversal seen from its other end."""
 
 
 @dataclass(frozen=True)
