@@ -68,7 +68,7 @@ class Graph:
     @classmethod
     def init(cls, uri: str | os.PathLike[str], schema: str | os.PathLike[str], *, actor: str | None = None) -> Graph:
         """Create a graph. `schema` is the path of a `.pg` file or schema text."""
-        text, path = _text_of(schema, ".pg file, or schema text")
+        text, path = _text_of(schema, "schema", ".pg")
         return cls(create_graph(GraphRoot.parse(uri), text, schema_path=path, actor=actor))
 
     @classmethod
@@ -148,7 +148,7 @@ class Graph:
             raise InvalidArgument("give a branch or a snapshot, not both")
         state = self._repository.resolve(branch if snapshot is None else snapshot)
         catalog = self._store.catalog(state.schema_hash)
-        text, path = _text_of(query, ".gq file, or query text")
+        text, path = _text_of(query, "query", ".gq")
         compiled = self._compiled(text, catalog, state.schema_hash, name, path)
         if isinstance(compiled, MutationIR):
             raise InvalidArgument(
@@ -331,7 +331,7 @@ class RecoveryLog:
         return self._repository.recovery.list()
 
 
-def _text_of(source: str | os.PathLike[str], what: str) -> tuple[str, str | None]:
+def _text_of(source: str | os.PathLike[str], noun: str, suffix: str) -> tuple[str, str | None]:
     """Text and, when it came from a file, its path."""
     text = os.fspath(source)
     if isinstance(source, str) and (not text.strip() or any(mark in text for mark in ("{", "->", "\n"))):
@@ -339,7 +339,8 @@ def _text_of(source: str | os.PathLike[str], what: str) -> tuple[str, str | None
     try:
         return Path(text).read_text(encoding="utf-8"), text
     except FileNotFoundError as error:
-        raise InvalidArgument(f"there is no file {text!r}", hint=f"pass the path of a {what}") from error
+        hint = f"pass the path of a {suffix} file, or {noun} text"
+        raise InvalidArgument(f"there is no {noun} file {text!r}", hint=hint) from error
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidArgument(f"{text!r} cannot be read: {error}") from error
 

@@ -48,6 +48,12 @@ def test_an_anonymous_node_takes_no_part_in_the_order(created: Created) -> None:
     assert rows(graph, "$p: Person $p knows $_", NAMES, "order { $p.age }") == ["a", "b"]
 
 
+def test_an_anonymous_node_decides_when_nothing_else_does(created: Created) -> None:
+    graph = created(rows=[*(person(name) for name in "acb"), knows("a", "c"), knows("a", "b")])
+    found = rows(graph, "$p: Person $x: shortest $p knows $_", "nodes($x)", "order { $p.age }")
+    assert found == [["a", "b"], ["a", "c"]]
+
+
 def test_parallel_named_edges_are_ordered_by_their_id(created: Created) -> None:
     edges = [{"edge": "Knows", "from": "a", "to": "b", "data": {"id": each}} for each in ("k3", "k1", "k2")]
     graph = created(rows=[person("a"), person("b"), *edges])

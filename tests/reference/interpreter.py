@@ -196,11 +196,14 @@ class Interpreter:
         return row[expr.var] if isinstance(expr, ir.Entity) else as_key(self.evaluator.value(expr, Place(row)))
 
     def _by_id(self, rows: list[Row]) -> list[Row]:
-        """Rows by the ids of their named nodes and edges, in the order of the names; nulls first."""
+        """Rows by the ids of their nodes and edges, in the order of the names, those without a name last.
+
+        Nulls come first. What is left are nodes of different types with one id: the names of the types decide.
+        """
 
         def ids(row: Row) -> tuple[list[tuple[str, ...]], list[str]]:
-            named = [row[name] for name in sorted(row) if not name.startswith("_")]
-            bound = [each for each in named if not isinstance(each, PathRef)]
+            names = sorted(row, key=lambda name: (name.startswith("_"), name))
+            bound = [each for each in (row[name] for name in names) if not isinstance(each, PathRef)]
             return [() if each is None else (each.id,) for each in bound], [each.type for each in bound if each]
 
         return sorted(rows, key=ids)

@@ -321,12 +321,12 @@ class QueryWriter:
 
     def _boolean(self, scope: dict[str, Var], depth: int) -> str:
         choice = self.rng.random()
-        if depth and choice < 0.12:
+        if depth and choice < 0.15:
             self.features["or"] += 1
             return f"({self._boolean(scope, depth - 1)} or {self._boolean(scope, depth - 1)})"
-        if depth and choice < 0.2:
+        if depth and choice < 0.25:
             return f"({self._boolean(scope, depth - 1)} and {self._boolean(scope, depth - 1)})"
-        if depth and choice < 0.32:
+        if depth and choice < 0.4:
             self.features["not expression"] += 1
             return f"not ({self._boolean(scope, depth - 1)})"
         makers = [self._comparison, self._comparison, self._null_test, self._membership, self._text_test, self._flag]
@@ -395,7 +395,7 @@ class QueryWriter:
 
     def _number(self, scope: dict[str, Var], depth: int) -> str:
         refs = self._refs(scope, NUMBERS) + [f"length(${each.name})" for each in scope.values() if each.kind == "path"]
-        if depth and refs and self._chance(0.3):
+        if depth and refs and self._chance(0.5):
             self.features["arithmetic"] += 1
             left, right = self._number(scope, depth - 1), self._number(scope, depth - 1)
             return self.rng.choice([
@@ -465,11 +465,11 @@ class QueryWriter:
         if choice < 0.35:
             ids = [each.name for each in scope.values() if each.kind != "path"]
             return f"${self.rng.choice(ids)}.@id", True
-        if choice < 0.45:
+        if choice < 0.5:
             return self._number(scope, 2), True
-        if choice < 0.55:
+        if choice < 0.68:
             self.features["returned test"] += 1
-            return self._boolean(scope, 1), True
+            return self._boolean(scope, 2), True
         ref = self.rng.choice(refs)
         return ref, not ref.endswith(("tags", "codes"))
 
