@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ from omnigraph.versioning.snapshot import Snapshot
 from omnigraph.versioning.store import GraphStore
 
 _ANONYMOUS = re.compile(r"_\d+")
-"""Nodes that a query does not name: nobody can tell two rows apart by them."""
+"""Names of nodes that a query does not name."""
 
 
 class ArrowExecutor:
@@ -114,12 +114,18 @@ class _Projection:
             rank = ranks(evaluator.array(key.expr))
             keys.append(-rank if key.descending else rank)
         if not self._query.is_aggregate:
-            for var in sorted(v for v in frame.numbers if not _ANONYMOUS.fullmatch(v)):
-                types = self._scope.edges.get(var) or self._scope.nodes[var]
-                ids = self._data.take(types, "id", frame.numbers[var], is_edge=var in self._scope.edges)
-                keys.append(ranks(ids))
+            keys.extend(self._ties(frame))
         order: Ints = np.lexsort(keys[::-1])
         return order
+
+    def _ties(self, frame: Frame) -> Iterator[Ints]:
+        """Ids of named entities, then of anonymous ones, then types: two rows that differ at all have an order."""
+        for var in sorted(frame.numbers, key=lambda v: (_ANONYMOUS.fullmatch(v) is not None, v)):
+            is_edge = var in self._scope.edges
+            types = self._scope.edges[var] if is_edge else self._scope.nodes[var]
+            yield ranks(self._data.take(types, "id", frame.numbers[var], is_edge=is_edge))
+        # Types are numbered by name, and one id of one type is one number.
+        yield from (frame.numbers[var] for var in sorted(frame.numbers))
 
     def _cut(self, order: Ints) -> Ints:
         first = self._bound(self._query.offset) or 0
