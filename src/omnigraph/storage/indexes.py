@@ -19,7 +19,7 @@ from omnigraph.storage.staged import commit_detached
 from omnigraph.storage.tables import Table, TableStore
 
 SMALL_FRAGMENT_ROWS = 65_536
-MAX_SEGMENTS = 16
+MAX_SEGMENTS = 4
 
 
 def index_name(column: str) -> str:

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.storage.faults import translated
-from omnigraph.storage.tables import Table
+from omnigraph.storage.tables import KnownIds, Table
 
 MAX_LISTED = 4096
 """Above this many ids one scan of the id column is cheaper than a predicate that lists them."""
@@ -82,16 +82,16 @@ class Located:
     addresses: tuple[int, ...]
 
 
-def locate(table: Table, ids: Sequence[str], tail: Tail) -> Located:
-    """Which of `ids` (each given once) exist in the table, and where."""
+def locate(table: Table, ids: Sequence[str], tail: Tail, answered: frozenset[int] = frozenset()) -> Located:
+    """Which of `ids` (each given once) exist in the table, and where. `answered` fragments hold none of them."""
     if not ids or not table.fragments:
         return Located((), ())
     if len(ids) > MAX_LISTED:
         return _locate_by_scan(table, ids)
     # Usually all exist or none does, and then the index alone answers: no row has to be read to tell which.
-    found = _matches(table, ids, tail, columns=[])
+    found = _matches(table, ids, tail, answered, columns=[])
     if 0 < found.num_rows < len(ids):
-        found = _matches(table, ids, tail, columns=["id"])
+        found = _matches(table, ids, tail, answered, columns=["id"])
         return Located(tuple(found["id"].to_pylist()), tuple(found["_rowaddr"].to_pylist()))
     return Located(tuple(ids) if found.num_rows else (), tuple(found["_rowaddr"].to_pylist()))
 
@@ -100,19 +100,36 @@ def existing_ids(table: Table, ids: Sequence[str], tail: Tail) -> frozenset[str]
     """Those of `ids` that exist. Fragments that this process wrote itself are answered from memory."""
     if len(ids) > MAX_LISTED:
         return frozenset(locate(table, ids, tail).ids)
-    found: set[str] = set()
-    answered = set()
-    for fragment_id in table.uncovered_fragments:
-        fragment = table.fragments[fragment_id]
-        known = _written_here.get(fragment.files[0].path) if fragment.deletion_file is None else None
-        if known is not None:
-            answered.add(fragment_id)
-            found.update(known.intersection(ids))
+    memory = _memory_of(table)
+    found = memory.ids.intersection(ids)
     rest = [i for i in ids if i not in found]
-    if not rest or len(answered) == len(table.fragments):
-        return frozenset(found)
-    nothing = pack_hashes(())
-    return frozenset(found).union(locate(table, rest, Tail({**tail.packed, **dict.fromkeys(answered, nothing)})).ids)
+    if not rest or len(memory.fragments) == len(table.fragments):
+        return found
+    return found.union(locate(table, rest, tail, answered=memory.fragments).ids)
+
+
+def _memory_of(table: Table) -> KnownIds:
+    """What this process knows of a version's uncovered fragments without reading them."""
+    if table.known_ids is None:
+        fragments: set[int] = set()
+        ids: set[str] = set()
+        for fragment_id in table.uncovered_fragments:
+            fragment = table.fragments[fragment_id]
+            written = _written_here.get(fragment.files[0].path) if fragment.deletion_file is None else None
+            if written is not None:
+                fragments.add(fragment_id)
+                ids |= written
+        table.known_ids = KnownIds(frozenset(fragments), frozenset(ids))
+    return table.known_ids
+
+
+def remember_append(base: Table, table: Table, new_fragments: Sequence[int], files: Sequence[str]) -> None:
+    """Carry what is known of a version over to the one that adds rows to it."""
+    memory = _memory_of(base)
+    known = [(i, _written_here[file]) for i, file in zip(new_fragments, files, strict=False) if file in _written_here]
+    table.known_ids = KnownIds(
+        memory.fragments.union(i for i, _ in known), memory.ids.union(*(written for _, written in known))
+    )
 
 
 def missing_ids(table: Table, ids: Sequence[str], tail: Tail) -> list[str]:
@@ -148,14 +165,15 @@ def in_list(column: str, values: Sequence[str]) -> str:
     return f"`{column}` IN ({literals})"
 
 
-def _matches(table: Table, ids: Sequence[str], tail: Tail, columns: list[str]) -> pa.Table:
+def _matches(table: Table, ids: Sequence[str], tail: Tail, answered: frozenset[int], columns: list[str]) -> pa.Table:
     predicate = in_list("id", ids)
     uncovered = table.uncovered_fragments
     parts: list[pa.Table] = []
     if len(uncovered) < len(table.fragments):
         parts.extend(_probe_covered(table, predicate, columns))
-    wanted = frozenset(map(key_hash, ids))
-    suspects = [i for i in uncovered if tail.may_hold(i, wanted)]
+    open_questions = [i for i in uncovered if i not in answered]
+    wanted = frozenset(map(key_hash, ids)) if open_questions else frozenset()
+    suspects = [i for i in open_questions if tail.may_hold(i, wanted)]
     if suspects:
         parts.append(_probe(table, predicate, columns, fragments=suspects))
     if not parts:

@@ -16,7 +16,7 @@ from omnigraph.storage.effects import AppendRows, Effect, OverwriteRows, Replace
 from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.faults import translated
 from omnigraph.storage.layout import detached_file
-from omnigraph.storage.lookup import Tail, locate, pack_hashes, remember_written
+from omnigraph.storage.lookup import Tail, locate, pack_hashes, remember_append, remember_written
 from omnigraph.storage.tables import Table, TableStore
 
 
@@ -101,10 +101,11 @@ def durable_files(staged: Staged) -> list[str]:
 
 
 def _append(store: TableStore, base: Table, fragments: Sequence[WrittenFragment]) -> Staged:
-    table = commit_detached(
-        store, base, LanceOperation.Append(_as_written(fragments)), keeps_indexes=True, untouched=base.fragments
-    )
-    return _staged(base, table, fragments)
+    operation = LanceOperation.Append(_as_written(fragments))
+    table = commit_detached(store, base, operation, keeps_indexes=True, untouched=base.fragments)
+    staged = _staged(base, table, fragments)
+    remember_append(base, table, staged.new_fragments, staged.added_files)
+    return staged
 
 
 def _replace(

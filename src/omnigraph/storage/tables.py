@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import lance
 import pyarrow as pa
@@ -21,6 +22,14 @@ BIRTH_VERSION = 2
 KEY_INDEX = "id_idx"
 _MAX_HANDLES = 512
 _BTREE_FILES = ("page_data.lance", "page_lookup.lance")
+
+
+@dataclass(frozen=True, slots=True)
+class KnownIds:
+    """Fragments whose ids this process remembers, and all of those ids."""
+
+    fragments: frozenset[int]
+    ids: frozenset[str]
 
 
 class Table:
@@ -41,6 +50,7 @@ class Table:
         self.index_home: Table = index_home or self
         self._fragments: dict[int, FragmentMetadata] | None = None
         self._known_fragments = known_fragments or {}
+        self.known_ids: KnownIds | None = None
         self._coverage: dict[str, frozenset[int]] | None = None
 
     @property
