@@ -85,18 +85,21 @@ class ManifestState:
         return replace(self, version=version)
 
 
-def read_state(opened: ManifestVersion, branch: str, native_branch: str | None) -> ManifestState:
-    """Parse one version."""
+def read_state(
+    opened: ManifestVersion, branch: str, native_branch: str | None, known: ManifestState | None = None
+) -> ManifestState:
+    """Parse one version. Commits that an earlier state of the branch already holds are taken from it."""
     refuse_if_unsupported(opened.schema, opened.location)
     rows = opened.rows(_READ_COLUMNS).to_pydict()
-    parser = _StateParser()
+    parser = _StateParser(known.commits if known is not None else {})
     for i in range(len(rows["object_id"])):
         parser.take({name: rows[name][i] for name in _READ_COLUMNS})
     return parser.state(branch, native_branch, opened)
 
 
 class _StateParser:
-    def __init__(self) -> None:
+    def __init__(self, known_commits: Mapping[str, GraphCommit]) -> None:
+        self._known_commits = known_commits
         self.head: str | None = None
         self.schema_hash: str | None = None
         self.tables: dict[str, TableEntry] = {}
@@ -118,7 +121,8 @@ class _StateParser:
             case "table_tombstone":
                 self.tombstones[row["location"]] = row["table_version"]
             case "graph_commit":
-                self.commits[row["object_id"]] = GraphCommit.from_text(row["metadata"])
+                commit_id = row["object_id"]
+                self.commits[commit_id] = self._known_commits.get(commit_id) or GraphCommit.from_text(row["metadata"])
             case "graph_head":
                 self.head = row["location"]
             case "history_extent":

@@ -12,12 +12,14 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from omnigraph.errors import BranchGone, BranchNotFound
+from omnigraph.errors import BranchGone, BranchNotFound, StorageError, VersionNotFound
 from omnigraph.storage.layout import manifest_path
 from omnigraph.storage.locks import advisory_lock
 from omnigraph.storage.manifest_table import ManifestVersion
 from omnigraph.versioning.manifest import ManifestState, RowWriter, read_state
 from omnigraph.versioning.store import GraphStore, ticks
+
+_MAX_STEPS = 64
 
 
 class FairLock:
@@ -103,12 +105,32 @@ class BranchTip:
     def reload(self) -> tuple[ManifestState, ManifestVersion]:
         """Open the newest version and read it, whatever was known."""
         asked = ticks()
-        opened = self._store.manifests.latest(self.location)
+        return self._read(self._store.manifests.latest(self.location), asked)
+
+    def _follow(self, version: int) -> tuple[ManifestState, ManifestVersion]:
+        """The newest version, found by walking on from one that is known to be there and was new a moment ago.
+
+        On a disk a look is cheaper than listing a directory of all versions; a long way is left to the listing.
+        """
+        asked = ticks()
+        manifests = self._store.manifests
+        newest = version
+        while newest < version + _MAX_STEPS and manifests.has_version(self.location, newest + 1):
+            newest += 1
+        if newest == version + _MAX_STEPS:
+            return self.reload()
+        try:
+            opened = manifests.at(self.location, newest)
+        except (StorageError, VersionNotFound):  # cut short, or just swept: the careful way decides
+            return self.reload()
+        return self._read(opened, asked)
+
+    def _read(self, opened: ManifestVersion, asked: float) -> tuple[ManifestState, ManifestVersion]:
         with self._lock:
-            if self._known is not None and self._known[1].version == opened.version:
-                known = self._known
-            else:
-                known = (read_state(opened, self.branch, self.native_branch), opened)
+            known = self._known
+            if known is None or known[1].version != opened.version:
+                earlier = known[0] if known is not None else None
+                known = (read_state(opened, self.branch, self.native_branch, earlier), opened)
             self._known = known
             self._verified_at = asked
         return known
@@ -127,7 +149,7 @@ class BranchTip:
         if known is None or asked - verified > self._store.settings.stale_base:
             return self.reload()
         if self._store.manifests.has_version(self.location, known[0].version + 1):
-            return self.reload()
+            return self._follow(known[0].version + 1) if self._store.root.is_local else self.reload()
         with self._lock:
             if self._known is known:
                 self._verified_at = asked
