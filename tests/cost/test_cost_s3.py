@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from omnigraph import Graph
@@ -15,7 +16,7 @@ from tests.support.s3 import Request, S3Server
 pytestmark = pytest.mark.s3
 
 DEPTHS = (10, 100, 1000)
-LARGE = 100_000
+LARGE = 1_000_000
 
 
 def counted(s3: S3Server, action: Callable[[], Any]) -> list[Request]:
@@ -56,7 +57,7 @@ def test_writes_cost_the_same_at_any_history_depth(s3: S3Server) -> None:
 
 def test_writes_cost_the_same_into_a_large_table(s3: S3Server) -> None:
     graph = Graph.init("s3://graphs/cost-large", SCHEMA)
-    graph.load({"Person": [{"name": f"n{i}"} for i in range(LARGE)]})
+    graph.load({"Person": pa.table({"name": [f"n{i}" for i in range(LARGE)]})})
     graph.load([person("warm"), knows("n1", "n2")])
     assert_cost(s3, 8 + 2, lambda: graph.load([person("cold-page")]))  # the first lookup may read an index page
     assert_cost(s3, 8, lambda: graph.load([person("cold-page2")]))
