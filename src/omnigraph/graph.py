@@ -2,45 +2,41 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import random
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 
-from omnigraph.errors import ConflictError, DataError, InvalidArgument, NotFound, OmnigraphError
+from omnigraph.errors import InvalidArgument, NotFound, OmnigraphError
 from omnigraph.execution.arrow.engine import ArrowExecutor
 from omnigraph.execution.result import Result
-from omnigraph.maintenance.repair import RepairReport, repair
+from omnigraph.handles.branches import Branches
+from omnigraph.handles.commits import Commits
+from omnigraph.handles.maintenance import Maintenance
+from omnigraph.handles.recovery import RecoveryLog
+from omnigraph.handles.schema import Schema
+from omnigraph.handles.tags import TagNames
 from omnigraph.query import bind_params, compile_query
 from omnigraph.query.ir import MutationIR, QueryIR
 from omnigraph.schema.catalog import Catalog
 from omnigraph.storage.layout import GraphRoot
 from omnigraph.storage.lookup import in_list
-from omnigraph.versioning.commits import GraphCommit
-from omnigraph.versioning.contracts import load_source
 from omnigraph.versioning.manifest import ManifestState
-from omnigraph.versioning.recovery import PendingIntent, RecoveryRecord
-from omnigraph.versioning.refs import MAIN, Branch
-from omnigraph.versioning.repository import CommitFilter, Repository
+from omnigraph.versioning.refs import MAIN
+from omnigraph.versioning.repository import Repository, Target
 from omnigraph.versioning.snapshot import Snapshot, TableEntry
 from omnigraph.versioning.staging import open_table
 from omnigraph.versioning.stamp import INTERNAL_SCHEMA_VERSION
 from omnigraph.versioning.store import GraphStore, Settings
-from omnigraph.versioning.tags import Tag
+from omnigraph.write.attempts import reprepared
 from omnigraph.write.create import create_graph
 from omnigraph.write.delete import DeleteResult, delete_entities
 from omnigraph.write.load import LoadResult, load_rows
 from omnigraph.write.validate import APPEND, OVERWRITE
 
-T = TypeVar("T")
-Target = str | int | None
-_REPREPARE_LIMIT = 32
 _MAX_QUERIES = 512
 
 
@@ -115,7 +111,7 @@ class Graph:
 
         fresh_first = mode != APPEND or self._store.root.is_local
         try:
-            result = attempt(True) if mode == OVERWRITE else _reprepared(attempt, fresh_first=fresh_first)
+            result = attempt(True) if mode == OVERWRITE else reprepared(attempt, fresh_first=fresh_first)
         except OmnigraphError:
             if created:  # a refused load leaves nothing behind, also not the branch it would have begun
                 self._repository.refs.delete(branch)
@@ -222,115 +218,6 @@ class Graph:
         return False
 
 
-class Branches:
-    """`graph.branches`."""
-
-    def __init__(self, repository: Repository) -> None:
-        self._repository = repository
-
-    def create(self, name: str, from_: Target = MAIN) -> Branch:
-        """A new branch from a branch, tag, commit id or manifest version."""
-        return self._repository.create_branch(name, from_)
-
-    def list(self) -> list[Branch]:
-        """All branches, main first."""
-        return self._repository.refs.list()
-
-    def get(self, name: str) -> Branch:
-        """One branch."""
-        return self._repository.refs.get(name)
-
-    def delete(self, name: str) -> None:
-        """Delete a branch. Refused for main and while tags or descendants need it."""
-        self._repository.refs.delete(name)
-
-
-class Commits:
-    """`graph.commits`."""
-
-    def __init__(self, repository: Repository) -> None:
-        self._repository = repository
-
-    def list(self, branch: str = MAIN, actor: str | None = None, limit: int | None = None) -> list[GraphCommit]:
-        """Commits of a branch, newest first."""
-        return list(self._repository.commits(branch, CommitFilter(actor, limit)))
-
-    def walk(self, branch: str = MAIN) -> Iterator[GraphCommit]:
-        """Commits of a branch, newest first, read as far as you go."""
-        return self._repository.commits(branch)
-
-    def get(self, commit_id: str) -> GraphCommit:
-        """One commit by id, on whatever branch it is."""
-        return self._repository.commit(commit_id)
-
-    def head(self, branch: str = MAIN) -> GraphCommit:
-        """The newest commit of a branch."""
-        state = self._repository.head(branch)
-        return state.commits[state.head]
-
-
-class TagNames:
-    """`graph.tags`."""
-
-    def __init__(self, repository: Repository) -> None:
-        self._repository = repository
-
-    def create(self, name: str, at: Target = None) -> Tag:
-        """Name the state of a branch, commit or manifest version."""
-        state = self._repository.resolve(at)
-        return self._repository.tags.create(name, state)
-
-    def list(self) -> list[Tag]:
-        """All tags."""
-        return self._repository.tags.list()
-
-    def delete(self, name: str) -> None:
-        """Forget a tag."""
-        self._repository.tags.delete(name)
-
-
-class Schema:
-    """`graph.schema`."""
-
-    def __init__(self, repository: Repository) -> None:
-        self._repository = repository
-
-    def show(self, at: Target = None) -> str:
-        """The schema text as of a target."""
-        state = self._repository.resolve(at)
-        return load_source(self._repository.store.objects, state.schema_hash)
-
-
-class Maintenance:
-    """`graph.maintenance`."""
-
-    def __init__(self, repository: Repository) -> None:
-        self._repository = repository
-
-    def repair(self, confirm: bool = False) -> RepairReport:
-        """Report damage and foreign drift; with `confirm`, move provably damaged files away."""
-        return repair(self._repository, confirm=confirm)
-
-
-class RecoveryLog:
-    """`graph.recovery`."""
-
-    def __init__(self, repository: Repository) -> None:
-        self._repository = repository
-
-    def run(self) -> list[RecoveryRecord]:
-        """Resolve every intent whose lease has expired."""
-        return self._repository.recovery.run()
-
-    def audit(self) -> pa.Table:
-        """What recovery has done: `_graph_commit_recoveries.lance` as rows."""
-        return self._repository.recovery.audit_table()
-
-    def list(self) -> list[PendingIntent]:
-        """Unresolved intents."""
-        return self._repository.recovery.list()
-
-
 def _text_of(source: str | os.PathLike[str], noun: str, suffix: str) -> tuple[str, str | None]:
     """Text and, when it came from a file, its path."""
     text = os.fspath(source)
@@ -343,22 +230,3 @@ def _text_of(source: str | os.PathLike[str], noun: str, suffix: str) -> tuple[st
         raise InvalidArgument(f"there is no {noun} file {text!r}", hint=hint) from error
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidArgument(f"{text!r} cannot be read: {error}") from error
-
-
-def _reprepared(attempt: Callable[[bool], T], *, fresh_first: bool) -> T:
-    """Inserts and upserts mean the same on a branch that moved: validate and stage again, a bounded number of times.
-
-    An insert may begin with a state that is some seconds old, because the publish repeats its checks; what such a
-    state refuses is asked again of the newest.
-    """
-    if not fresh_first:
-        with contextlib.suppress(DataError, ConflictError, NotFound):
-            return attempt(False)
-    for tried in range(_REPREPARE_LIMIT):
-        try:
-            return attempt(True)
-        except ConflictError as error:
-            if not error.retryable:
-                raise
-            time.sleep(random.random() * min(0.25, 0.005 * 2**tried))
-    return attempt(True)

@@ -28,6 +28,8 @@ from omnigraph.versioning.store import GraphStore
 from omnigraph.versioning.tags import Tags
 from omnigraph.versioning.tips import Tips, require_readable
 
+Target = str | int | None
+
 
 @dataclass(frozen=True, slots=True)
 class CommitFilter:
@@ -72,7 +74,7 @@ class Repository:
         commit = self.commit(commit_id)
         return self._state_at(commit.manifest_branch, commit.native_branch, commit.manifest_version)
 
-    def resolve(self, target: str | int | None) -> ManifestState:
+    def resolve(self, target: Target) -> ManifestState:
         """A state by branch name, tag, commit id or (main's) manifest version; None is main's head."""
         if target is None:
             return self.head(MAIN)

@@ -1,0 +1,33 @@
+"""`graph.commits`: the history of branches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from omnigraph.versioning.commits import GraphCommit
+from omnigraph.versioning.refs import MAIN
+from omnigraph.versioning.repository import CommitFilter, Repository
+
+
+class Commits:
+    """`graph.commits`."""
+
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
+
+    def list(self, branch: str = MAIN, actor: str | None = None, limit: int | None = None) -> list[GraphCommit]:
+        """Commits of a branch, newest first."""
+        return list(self._repository.commits(branch, CommitFilter(actor, limit)))
+
+    def walk(self, branch: str = MAIN) -> Iterator[GraphCommit]:
+        """Commits of a branch, newest first, read as far as you go."""
+        return self._repository.commits(branch)
+
+    def get(self, commit_id: str) -> GraphCommit:
+        """One commit by id, on whatever branch it is."""
+        return self._repository.commit(commit_id)
+
+    def head(self, branch: str = MAIN) -> GraphCommit:
+        """The newest commit of a branch."""
+        state = self._repository.head(branch)
+        return state.commits[state.head]

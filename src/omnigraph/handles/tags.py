@@ -1,0 +1,26 @@
+"""`graph.tags`: names for states that must stay readable."""
+
+from __future__ import annotations
+
+from omnigraph.versioning.repository import Repository, Target
+from omnigraph.versioning.tags import Tag
+
+
+class TagNames:
+    """`graph.tags`."""
+
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
+
+    def create(self, name: str, at: Target = None) -> Tag:
+        """Name the state of a branch, commit or manifest version."""
+        state = self._repository.resolve(at)
+        return self._repository.tags.create(name, state)
+
+    def list(self) -> list[Tag]:
+        """All tags."""
+        return self._repository.tags.list()
+
+    def delete(self, name: str) -> None:
+        """Forget a tag."""
+        self._repository.tags.delete(name)
