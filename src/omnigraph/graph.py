@@ -11,8 +11,10 @@ from typing import Any
 import pyarrow as pa
 
 from omnigraph.errors import InvalidArgument, NotFound, OmnigraphError
+from omnigraph.execution.arrow.data import GraphData
 from omnigraph.execution.arrow.engine import ArrowExecutor
 from omnigraph.execution.result import Result
+from omnigraph.handles.analytics import Analytics
 from omnigraph.handles.branches import Branches
 from omnigraph.handles.commits import Commits
 from omnigraph.handles.maintenance import Maintenance
@@ -59,6 +61,7 @@ class Graph:
         self.recovery = RecoveryLog(self._repository)
         self.maintenance = Maintenance(self._repository)
         self._executor = ArrowExecutor(store)
+        self.analytics = Analytics(self._data, self.load)
         self._queries: dict[tuple[str, str, str | None], QueryIR | MutationIR] = {}
 
     @classmethod
@@ -154,6 +157,10 @@ class Graph:
         return Result(
             table, compiled.name, state.head, branch or (state.branch if snapshot is None else None), state.head
         )
+
+    def _data(self, at: Target) -> GraphData:
+        state = self._repository.resolve(at)
+        return self._executor.data(state.snapshot, self._store.catalog(state.schema_hash))
 
     def _compiled(
         self, text: str, catalog: Catalog, schema_hash: str, name: str | None, path: str | None

@@ -104,6 +104,11 @@ class ObjectStore:
             except FileNotFoundError:
                 return None
 
+    def get_range(self, path: str, begin: int, end: int) -> bytes:
+        """The bytes `begin` to `end` of an object."""
+        with translated(f"reading {path}"):
+            return bytes(obstore.get_range(self._opened, path, start=begin, end=end))
+
     def get_json(self, path: str) -> Any | None:
         """The value of a JSON object, or None; a damaged one is an error."""
         body = self.get(path)

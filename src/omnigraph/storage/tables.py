@@ -100,10 +100,14 @@ class Table:
         with translated(f"reading {self.path}"):
             return self.dataset.scanner(columns=list(columns) if columns is not None else None, filter=where).to_table()
 
-    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """Rows as a stream."""
+    def batches(
+        self, columns: Sequence[str] | None = None, *, where: str | None = None, fragments: Sequence[int] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Rows as a stream, of some fragments or all; `where` is SQL over physical columns."""
         with translated(f"reading {self.path}"):
-            yield from self.dataset.scanner(columns=list(columns) if columns is not None else None).to_batches()
+            chosen = None if fragments is None else [self.dataset.get_fragment(i) for i in fragments]
+            wanted = list(columns) if columns is not None else None
+            yield from self.dataset.scanner(columns=wanted, filter=where, fragments=chosen).to_batches()
 
     def data_files(self) -> list[str]:
         """Paths, relative to the table, of every data file this version needs."""

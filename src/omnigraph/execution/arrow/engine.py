@@ -40,9 +40,13 @@ class ArrowExecutor:
         self._cache = PinCache(store)
         self._limits = limits or Limits()
 
+    def data(self, snapshot: Snapshot, catalog: Catalog) -> GraphData:
+        """What a snapshot holds, with everything that this process has loaded of it already."""
+        return GraphData(self._store, self._cache, snapshot, catalog)
+
     def execute(self, query: ir.QueryIR, snapshot: Snapshot, catalog: Catalog, params: Mapping[str, Any]) -> pa.Table:
         """The result of a query, columns in the order of its outputs."""
-        data = GraphData(self._store, self._cache, snapshot, catalog)
+        data = self.data(snapshot, catalog)
         scope = scope_of(query.pattern)
         request = Request(params, dt.datetime.now(dt.UTC), provider_from_env(os.environ))
         frame = counted_frame(query, data, scope, request)

@@ -1,0 +1,130 @@
+"""`graph.analytics`: algorithms over the whole of one snapshot, and their results as properties."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.errors import InvalidArgument, UnknownField
+from omnigraph.execution.analytics import algorithms
+from omnigraph.execution.analytics.algorithms import PageRankOptions
+from omnigraph.execution.analytics.blocks import Runner
+from omnigraph.execution.analytics.view import GraphView
+from omnigraph.execution.arrow.data import GraphData
+from omnigraph.versioning.refs import MAIN
+from omnigraph.versioning.repository import Target
+
+Edges = str | Sequence[str]
+
+
+class Analytics:
+    """Each method answers with a table of `type`, `id` and a value for every node at the ends of some edge types.
+
+    `edges` names the edge types; `at` is a branch, tag, commit or manifest version, main's head by default.
+    """
+
+    def __init__(
+        self, data: Callable[[Target], GraphData], load: Callable[..., Any],
+        runner: Callable[[GraphView], Runner] = GraphView.local,
+    ) -> None:  # fmt: skip
+        self._data = data
+        self._load = load
+        self._runner = runner
+
+    def on(self, runner: Callable[[GraphView], Runner]) -> Analytics:
+        """The same with kernels run elsewhere."""
+        return Analytics(self._data, self._load, runner)
+
+    def degrees(self, edges: Edges, at: Target = None) -> pa.Table:
+        """Edges out of, into and at each node: columns `out_degree`, `in_degree` and `degree`."""
+        view, runner = self._view(edges, at)
+        out, into = algorithms.degrees(runner, algorithms.OUT), algorithms.degrees(runner, algorithms.IN)
+        table = view.table("out_degree", out)
+        return table.append_column("in_degree", pa.array(into)).append_column("degree", pa.array(out + into))
+
+    def pagerank(
+        self, edges: Edges, at: Target = None, *, damping: float = 0.85, iterations: int = 20,
+        tolerance: float | None = None,
+    ) -> pa.Table:  # fmt: skip
+        """The PageRank of each node: column `pagerank`, adding up to 1."""
+        options = PageRankOptions(damping, iterations, tolerance)
+        view, runner = self._view(edges, at)
+        return view.table("pagerank", algorithms.pagerank(runner, view.node_count, options))
+
+    def components(self, edges: Edges, at: Target = None) -> pa.Table:
+        """Weakly connected components: column `component`, a number that members of one component share."""
+        view, runner = self._view(edges, at)
+        return view.table("component", algorithms.components(runner, view.node_count))
+
+    def communities(self, edges: Edges, at: Target = None, *, iterations: int = 10) -> pa.Table:
+        """Communities by label propagation: column `community`."""
+        view, runner = self._view(edges, at)
+        return view.table("community", algorithms.label_propagation(runner, view.node_count, iterations))
+
+    def triangles(self, edges: Edges, at: Target = None) -> pa.Table:
+        """Triangles that each node is a corner of, directions and parallel edges ignored: column `triangles`."""
+        view, runner = self._view(edges, at)
+        return view.table("triangles", algorithms.triangles(runner, view.node_count))
+
+    def shortest_paths(
+        self, edges: Edges, sources: Sequence[str], at: Target = None, *, type: str | None = None,
+        max_hops: int | None = None,
+    ) -> pa.Table:  # fmt: skip
+        """Hops from each source to every node it reaches: columns `type`, `id`, `source`, `distance`."""
+        if isinstance(sources, str):
+            raise InvalidArgument("sources is a list of ids", hint=f"pass [{sources!r}]")
+        view, runner = self._view(edges, at)
+        tables = []
+        for source in sources:
+            hops = algorithms.distances(runner, view.node_count, view.number_of(type, source), max_hops)
+            table = view.table("distance", hops)
+            named = table.add_column(2, "source", pa.array([source] * table.num_rows, pa.string()))
+            tables.append(named.filter(pc.greater_equal(named["distance"], 0)))
+        return pa.concat_tables(tables) if tables else view.table("distance", pa.array([], pa.int64())).slice(0, 0)
+
+    def write(
+        self, result: pa.Table, column: str, property: str | None = None, branch: str = MAIN,
+        actor: str | None = None, message: str | None = None,
+    ) -> Any:  # fmt: skip
+        """Keep a column of a result as a property of its nodes, in one commit. Types without the property are left out.
+
+        Nodes that were removed or changed since the result was computed: the property of those that are still there is
+        set, everything else of them stays as the branch has it.
+        """
+        name = property or column
+        if column not in result.column_names:
+            raise InvalidArgument(f"the result has no column {column!r}", hint=", ".join(result.column_names))
+        data = self._data(branch)
+        frames: dict[str, pa.Table] = {}
+        for type_name in pc.unique(result["type"]).to_pylist():
+            entity = data.catalog.node(type_name)
+            if not any(p.name == name for p in entity.properties):
+                continue
+            values = result.filter(pc.equal(result["type"], type_name))
+            frames[type_name] = _with_property(data, type_name, values, column, name)
+        if not frames:
+            raise UnknownField(f"no type of this result has a property {name!r}", hint="add it to the schema first")
+        return self._load(frames, mode="merge", branch=branch, actor=actor, message=message or f"analytics: {name}")
+
+    def _view(self, edges: Edges, at: Target) -> tuple[GraphView, Runner]:
+        names = (edges,) if isinstance(edges, str) else tuple(edges)
+        if not names:
+            raise InvalidArgument("name at least one edge type")
+        view = GraphView(self._data(at), names)
+        return view, self._runner(view)
+
+
+def _with_property(data: GraphData, type_name: str, values: pa.Table, column: str, name: str) -> pa.Table:
+    """All rows of a type with one property replaced where the result has a value for it."""
+    entity = data.catalog.node(type_name)
+    prop = entity.property(name)
+    rows = {p.name: data.property_column(entity, p.name) for p in entity.properties}
+    ids = data.property_column(entity, "id")
+    found = values[column].combine_chunks().take(pc.index_in(ids, value_set=values["id"].combine_chunks()))
+    kept = pc.is_valid(found)
+    rows[name] = pc.if_else(kept, found.cast(prop.type.to_arrow()), rows[name])
+    table = pa.table(rows if entity.key else {"id": ids, **rows})
+    return table.filter(kept)

@@ -1,0 +1,147 @@
+"""The Spark data source `omnigraph`: rows of one node or edge type of one snapshot, and loads.
+
+    spark.read.format("omnigraph").option("type", "Person").load("graph.omni")
+    df.write.format("omnigraph").option("type", "Person").mode("append").save("graph.omni")
+
+Reading: `type` (node) or `edge`, one of `branch`, `snapshot`, `version`, and `columns`, a comma-separated list: Spark's
+Python sources have no column pruning of their own. Filters are pushed into Lance. Partitions are groups of fragments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+from pyspark.sql.types import StructType
+
+from omnigraph.errors import InvalidArgument, TypeNotFound
+from omnigraph.graph import Graph
+from omnigraph.pipeline.frames import public_fields, spark_arrow_schema, spark_schema, to_spark
+from omnigraph.pipeline.pushdown import push
+from omnigraph.pipeline.workers import store_of
+from omnigraph.schema.catalog import EntityType
+from omnigraph.versioning.repository import Target
+from omnigraph.versioning.snapshot import TableEntry
+from omnigraph.versioning.staging import open_table
+
+NAME = "omnigraph"
+_ROWS_PER_PARTITION = 1 << 20
+_OPTIONS = {"path", "type", "edge", "branch", "snapshot", "version", "columns", "mode", "actor", "message", "key"}
+
+
+class OmnigraphSource(DataSource):  # type: ignore[misc]
+    """Reads and writes one type of a graph."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name to give to `format`."""
+        return NAME
+
+    def schema(self) -> StructType:
+        """The columns asked for, in the types that Spark has for them."""
+        scan = self._scan()
+        return spark_schema(spark_arrow_schema(scan.entity, scan.columns))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A reader of the snapshot that the options name; it is resolved once, here."""
+        return _Reader(self._scan(), list(schema.fieldNames()))
+
+    def _scan(self) -> _Scan:
+        options = {str(k).lower(): str(v) for k, v in self.options.items()}
+        unknown = sorted(set(options) - _OPTIONS)
+        if unknown:
+            raise InvalidArgument(f"option {unknown[0]!r} is unknown", hint=f"known: {', '.join(sorted(_OPTIONS))}")
+        return _Scan.of(options)
+
+
+@dataclass(frozen=True)
+class _Scan:
+    """One type of one snapshot, resolved: every task reads the same pin."""
+
+    uri: str
+    entity: EntityType
+    entry: TableEntry
+    columns: list[str] | None
+
+    @classmethod
+    def of(cls, options: dict[str, str]) -> _Scan:
+        if "path" not in options:
+            raise InvalidArgument("the graph is missing", hint='.load("graph.omni"), or option("path", ...)')
+        graph = Graph.open(options["path"], mode="ro")
+        target = _target(options)
+        entity = _entity(graph, options, target)
+        columns = [c.strip() for c in options["columns"].split(",") if c.strip()] if "columns" in options else None
+        known = {name for name, _, _ in public_fields(entity)}
+        for name in columns or ():
+            if name not in known:
+                entity.property(name)  # raises with the nearest name
+        return cls(graph.uri, entity, graph.snapshot(target).table(entity.table_key), columns)
+
+
+def _target(options: dict[str, str]) -> Target:
+    given = [name for name in ("branch", "snapshot", "version") if name in options]
+    if len(given) > 1:
+        raise InvalidArgument(f"give one of {', '.join(given)}", hint="they all say which snapshot to read")
+    if not given:
+        return None
+    value = options[given[0]]
+    return int(value) if given[0] == "version" else value
+
+
+def _entity(graph: Graph, options: dict[str, str], target: Target) -> EntityType:
+    catalog = graph.catalog(target)
+    if ("type" in options) == ("edge" in options):
+        raise InvalidArgument("name a node type with 'type' or an edge type with 'edge'")
+    if "edge" in options:
+        return catalog.edge(options["edge"])
+    try:
+        return catalog.node(options["type"])
+    except TypeNotFound:
+        if options["type"] in catalog.edges:
+            return catalog.edge(options["type"])
+        raise
+
+
+@dataclass
+class _Fragments(InputPartition):  # type: ignore[misc]
+    ids: list[int]
+
+
+class _Reader(DataSourceReader):  # type: ignore[misc]
+    def __init__(self, scan: _Scan, columns: list[str]) -> None:
+        self._uri = scan.uri
+        self._entry = scan.entry
+        fields = {name: (column, kind) for name, column, kind in public_fields(scan.entity)}
+        self._fields = fields
+        self._columns = [(name, fields[name][0]) for name in columns]
+        self._schema = spark_arrow_schema(scan.entity, columns)
+        self._where: str | None = None
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Take what means the same in Lance; Spark applies the rest."""
+        self._where, left = push(filters, self._fields)
+        return left
+
+    def partitions(self) -> list[_Fragments]:
+        """Groups of fragments of about equal size."""
+        table = open_table(store_of(self._uri), self._entry)
+        groups: list[_Fragments] = []
+        rows = _ROWS_PER_PARTITION
+        for fragment_id, fragment in table.fragments.items():
+            if rows >= _ROWS_PER_PARTITION:
+                groups.append(_Fragments([]))
+                rows = 0
+            groups[-1].ids.append(fragment_id)
+            rows += fragment.physical_rows
+        return groups or [_Fragments([])]
+
+    def read(self, partition: _Fragments) -> Iterator[pa.RecordBatch]:
+        """Rows of one group, in a task."""
+        if not partition.ids:
+            return
+        table = open_table(store_of(self._uri), self._entry)
+        physical = [column for _, column in self._columns]
+        for batch in table.batches(physical, where=self._where, fragments=partition.ids):
+            yield to_spark(batch, self._schema)

@@ -1,0 +1,64 @@
+"""Types of a graph as Spark sees them. Spark has no unsigned numbers and no fixed-size lists."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from omnigraph.schema.catalog import EntityType
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+_WIDER = {
+    pa.uint8(): pa.int16(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.uint64(): pa.decimal128(20, 0),
+}
+
+
+def spark_arrow_type(kind: pa.DataType) -> pa.DataType:
+    """The Arrow type in which a column of a graph travels to Spark."""
+    if kind in _WIDER:
+        return _WIDER[kind]
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", "UTC")
+    if pa.types.is_large_string(kind):
+        return pa.string()
+    if pa.types.is_large_binary(kind):
+        return pa.binary()
+    if pa.types.is_fixed_size_list(kind) or pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return pa.list_(pa.field("element", spark_arrow_type(kind.value_type)))
+    if pa.types.is_dictionary(kind):
+        return spark_arrow_type(kind.value_type)
+    return kind
+
+
+def public_fields(entity: EntityType) -> list[tuple[str, str, pa.DataType]]:
+    """Public name, physical column and stored type of every column of a node or edge type, in order."""
+    names = {p.column: p.name for p in entity.properties}
+    return [(names.get(f.name, f.name), f.name, f.type) for f in entity.arrow_schema]
+
+
+def spark_arrow_schema(entity: EntityType, columns: list[str] | None = None) -> pa.Schema:
+    """The Arrow schema of a type's rows in Spark, of some columns or all."""
+    fields = [(name, spark_arrow_type(kind)) for name, _, kind in public_fields(entity)]
+    if columns is not None:
+        kinds = dict(fields)
+        fields = [(name, kinds[name]) for name in columns]
+    return pa.schema([pa.field(name, kind) for name, kind in fields])
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    """The Spark schema of an Arrow one."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(schema)
+
+
+def to_spark(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """A batch with its columns in the types that Spark takes."""
+    columns = [batch.column(i).cast(field.type) for i, field in enumerate(schema)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -1,0 +1,45 @@
+"""A graph as tables of Spark SQL: one temporary view per type, all of one snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from omnigraph.graph import Graph
+from omnigraph.pipeline.datasource import NAME
+from omnigraph.pipeline.session import adopt
+from omnigraph.versioning.repository import Target
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def read_type(
+    spark: SparkSession, graph: Graph, type_name: str, at: Target = None, columns: Sequence[str] | None = None
+) -> DataFrame:
+    """A node or edge type of a snapshot as a DataFrame, with some columns or all."""
+    found = graph.snapshot(at)
+    reader = adopt(spark).read.format(NAME).option("snapshot", found.commit_id)
+    kind = "edge" if type_name in graph.catalog(at).edges else "type"
+    if columns is not None:
+        reader = reader.option("columns", ",".join(columns))
+    return reader.option(kind, type_name).load(graph.uri)
+
+
+def register_views(
+    spark: SparkSession, graph: Graph, at: Target = None, *, prefix: str = "",
+    columns: dict[str, Sequence[str]] | None = None,
+) -> list[str]:  # fmt: skip
+    """Make `Person`, `Knows`, ... tables of Spark SQL, as of one snapshot. Returns their names.
+
+    `prefix` keeps several graphs or snapshots apart; `columns` narrows a type to the columns named, which is worth it
+    for wide types because Spark reads every column that a view has.
+    """
+    catalog = graph.catalog(at)
+    pinned = graph.snapshot(at).commit_id
+    names = []
+    for type_name in [*sorted(catalog.nodes), *sorted(catalog.edges)]:
+        frame = read_type(spark, graph, type_name, pinned, (columns or {}).get(type_name))
+        frame.createOrReplaceTempView(f"{prefix}{type_name}")
+        names.append(f"{prefix}{type_name}")
+    return names
