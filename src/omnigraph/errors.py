@@ -3,7 +3,7 @@
 ::
 
     OmnigraphError
-     +- LanguageError        fix the text        ParseError SchemaError TypeCheckError   (span, excerpt, hint)
+     +- LanguageError        fix the text        ParseError SchemaError TypeCheckError JobError   (span, excerpt, hint)
      +- DataError            fix the rows        InvalidValue MissingValue UnknownField DuplicateKey MissingEndpoint
      +- InvalidArgument      fix the call        (also a ValueError)
      +- ConflictError        refresh and decide  ExpectedVersionMismatch SchemaMoved KeyConflict EndpointConflict
@@ -135,6 +135,12 @@ class TypeCheckError(LanguageError):
     """The query parses but does not fit the schema."""
 
     code = "type_error"
+
+
+class JobError(LanguageError):
+    """A job file of the pipeline says something that cannot be run."""
+
+    code = "job_error"
 
 
 # --- fix the rows -----------------------------------------------------------------------------------------------

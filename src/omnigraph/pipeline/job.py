@@ -1,0 +1,187 @@
+"""The job file of a load, `pipeline.yaml`: what to read, where it goes, and what to do with rows that are wrong.
+
+    graph: graph.omni
+    mode: append
+    nodes:
+      Person:
+        - path: people/*.parquet
+          columns: {name: full_name, age: years}
+    edges:
+      Knows:
+        - {path: knows.csv, columns: {from: a, to: b}, where: "strength > 0.5"}
+
+Every complaint names the line and the column of the file.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from omnigraph.errors import JobError, Span
+from omnigraph.pipeline.sources import FORMATS
+
+MODES = ("append", "merge", "overwrite")
+_ROOT = ("graph", "branch", "from", "mode", "actor", "message", "on_error", "max_errors", "rejects", "nodes", "edges")
+_SOURCE = ("path", "format", "columns", "cast", "where", "delimiter")
+
+
+@dataclass(frozen=True, slots=True)
+class JobSource:
+    """Files of one type. `cast` and `where` are Spark SQL; a source with either goes through a DataFrame."""
+
+    type_name: str
+    paths: tuple[str, ...]
+    format: str | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+    cast: Mapping[str, str] = field(default_factory=dict)
+    where: str | None = None
+    delimiter: str = ","
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A load, as written. Paths are relative to the job file's directory."""
+
+    graph: str | None
+    branch: str
+    from_branch: str | None
+    mode: str
+    actor: str | None
+    message: str | None
+    on_error: str
+    max_errors: int | None
+    rejects: str | None
+    nodes: tuple[JobSource, ...]
+    edges: tuple[JobSource, ...]
+    directory: Path
+
+
+def read_job(path: str | Path) -> Job:
+    """Read and check a job file."""
+    file = Path(path)
+    try:
+        text = file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise JobError(f"there is no job file {str(file)!r}", hint="`omnigraph pipeline init` writes one") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise JobError(f"{file} cannot be read: {error}") from error
+    return parse_job(text, file)
+
+
+def parse_job(text: str, path: Path) -> Job:
+    """A job from its text."""
+    reader = _Reader(text, path)
+    try:
+        document = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        line, column = (error.problem_mark.line, error.problem_mark.column) if error.problem_mark else (0, 0)
+        raise reader.error(f"this is not YAML: {error.problem}", line, column) from error
+    if document is None:
+        raise reader.error("the job file is empty", 0, 0, hint="`omnigraph pipeline init` writes an example")
+    root = reader.mapping(document, "the job", _ROOT)
+    job = Job(
+        graph=reader.optional(root, "graph", reader.text),
+        branch=reader.optional(root, "branch", reader.text) or "main",
+        from_branch=reader.optional(root, "from", reader.text),
+        mode=reader.choice(root, "mode", MODES, "append"),
+        actor=reader.optional(root, "actor", reader.text),
+        message=reader.optional(root, "message", reader.text),
+        on_error=reader.choice(root, "on_error", ("fail", "reject"), "fail"),
+        max_errors=reader.optional(root, "max_errors", reader.count),
+        rejects=reader.optional(root, "rejects", reader.text),
+        nodes=reader.sources(root, "nodes"),
+        edges=reader.sources(root, "edges"),
+        directory=path.parent,
+    )
+    if not job.nodes and not job.edges:
+        raise reader.error("the job loads nothing", 0, 0, hint="name files under `nodes` or `edges`")
+    return job
+
+
+class _Reader:
+    """Typed access to YAML nodes that knows where each one stands."""
+
+    def __init__(self, text: str, path: Path) -> None:
+        self._text = text
+        self._path = str(path)
+
+    def error(self, message: str, line: int, column: int, hint: str | None = None) -> JobError:
+        return JobError(message, source=self._text, path=self._path, span=Span(line + 1, column + 1), hint=hint)
+
+    def at(self, node: Any, message: str, hint: str | None = None) -> JobError:
+        return self.error(message, node.start_mark.line, node.start_mark.column, hint)
+
+    def mapping(self, node: Any, what: str, allowed: tuple[str, ...] | None = None) -> dict[str, Any]:
+        if not isinstance(node, yaml.MappingNode):
+            raise self.at(node, f"{what} must be a mapping of names to values")
+        found: dict[str, Any] = {}
+        for key, value in node.value:
+            name = self.text(key)
+            if allowed is not None and name not in allowed:
+                near = difflib.get_close_matches(name, allowed, 1)
+                hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(allowed)}"
+                raise self.at(key, f"{name!r} is unknown in {what}", hint)
+            if name in found:
+                raise self.at(key, f"{name!r} appears twice in {what}")
+            found[name] = value
+        return found
+
+    def text(self, node: Any) -> str:
+        if not isinstance(node, yaml.ScalarNode) or node.tag.endswith(":null"):
+            raise self.at(node, "a text is expected here")
+        return str(node.value)
+
+    def count(self, node: Any) -> int:
+        text = self.text(node)
+        if not text.isdigit():
+            raise self.at(node, f"a whole number is expected here, not {text!r}")
+        return int(text)
+
+    def optional(self, root: Mapping[str, Any], name: str, read: Callable[[Any], Any]) -> Any:
+        return read(root[name]) if name in root else None
+
+    def choice(self, root: Mapping[str, Any], name: str, allowed: tuple[str, ...], default: str) -> str:
+        if name not in root:
+            return default
+        value = self.text(root[name])
+        if value not in allowed:
+            raise self.at(root[name], f"{name} {value!r} is unknown", f"use {' or '.join(allowed)}")
+        return value
+
+    def sources(self, root: Mapping[str, Any], section: str) -> tuple[JobSource, ...]:
+        if section not in root:
+            return ()
+        found: list[JobSource] = []
+        for type_name, node in self.mapping(root[section], section).items():
+            items = node.value if isinstance(node, yaml.SequenceNode) else [node]
+            if not items:
+                raise self.at(node, f"{type_name} names no source")
+            found += [self.source(type_name, item) for item in items]
+        return tuple(found)
+
+    def source(self, type_name: str, node: Any) -> JobSource:
+        if isinstance(node, yaml.ScalarNode):
+            return JobSource(type_name, (self.text(node),))
+        given = self.mapping(node, f"a source of {type_name}", _SOURCE)
+        if "path" not in given:
+            raise self.at(node, f"a source of {type_name} needs a path")
+        paths = given["path"].value if isinstance(given["path"], yaml.SequenceNode) else [given["path"]]
+        known = self.choice(given, "format", FORMATS, "") or None
+        delimiter = self.optional(given, "delimiter", self.text) or ","
+        if len(delimiter) != 1:
+            raise self.at(given["delimiter"], f"a delimiter is one character, not {delimiter!r}")
+        return JobSource(
+            type_name, tuple(self.text(p) for p in paths), known, self._names(given, "columns"),
+            self._names(given, "cast"), self.optional(given, "where", self.text), delimiter,
+        )  # fmt: skip
+
+    def _names(self, given: Mapping[str, Any], name: str) -> dict[str, str]:
+        if name not in given:
+            return {}
+        return {key: self.text(value) for key, value in self.mapping(given[name], name).items()}
