@@ -9,6 +9,7 @@
     __schema/<hash>.json            an accepted schema               __history/...        settled commits
     __recovery/<ulid>.*             publish intents                  __gc/<ulid>.json     what a collector condemned
     __changes/<commit>/<table>.json long change lists                __quarantine/        damaged files, moved by repair
+    __derived/...                   what can be computed again: kept to start faster, may be deleted at any time
     _graph_commit_recoveries.lance/<operation>.json                  what recovery did
 """
 
@@ -32,6 +33,7 @@ CHANGES = "__changes"
 AUDIT = "_graph_commit_recoveries.lance"
 LOCKS = "__locks"
 QUARANTINE = "__quarantine"
+DERIVED = "__derived"
 
 _FNV_OFFSET = 0xCBF29CE484222325
 _FNV_PRIME = 0x100000001B3
