@@ -10,6 +10,7 @@
     __recovery/<ulid>.*             publish intents                  __gc/<ulid>.json     what a collector condemned
     __changes/<commit>/<table>.json long change lists                __quarantine/        damaged files, moved by repair
     __staging/<commit>/...          scratch of a running load
+    __derived/...                   what can be computed again: kept to start faster, may be deleted at any time
     _graph_commit_recoveries.lance/<operation>.json                  what recovery did
 """
 
@@ -34,6 +35,7 @@ AUDIT = "_graph_commit_recoveries.lance"
 LOCKS = "__locks"
 QUARANTINE = "__quarantine"
 STAGING = "__staging"
+DERIVED = "__derived"
 
 _FNV_OFFSET = 0xCBF29CE484222325
 _FNV_PRIME = 0x100000001B3

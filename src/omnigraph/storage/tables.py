@@ -95,10 +95,30 @@ class Table:
                 }
         return home._coverage
 
-    def scan(self, columns: Sequence[str] | None = None, *, where: str | None = None) -> pa.Table:
-        """Rows as one Arrow table, filtered by an SQL predicate over physical columns."""
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        where: str | None = None,
+        fragments: Sequence[int] | None = None,
+    ) -> pa.Table:
+        """Rows as one Arrow table, filtered by an SQL predicate over physical columns; of some fragments only."""
         with translated(f"reading {self.path}"):
-            return self.dataset.scanner(columns=list(columns) if columns is not None else None, filter=where).to_table()
+            chosen = None if fragments is None else [self.dataset.get_fragment(i) for i in fragments]
+            return self.dataset.scanner(
+                columns=list(columns) if columns is not None else None, filter=where, fragments=chosen
+            ).to_table()
+
+    @property
+    def layout(self) -> list[list[str | int]]:
+        """The table's rows in scan order, as files: data file, deletion file, live rows of each fragment.
+
+        Files are immutable, so a version whose layout begins with the layout of another one begins with its rows.
+        """
+        return [
+            [f.files[0].path, f.deletion_file.path(i) if f.deletion_file is not None else "", f.num_rows]
+            for i, f in self.fragments.items()
+        ]
 
     def batches(
         self, columns: Sequence[str] | None = None, *, where: str | None = None, fragments: Sequence[int] | None = None

@@ -14,6 +14,7 @@ from ulid import ULID
 
 from omnigraph.errors import ReadOnlyGraph
 from omnigraph.schema.catalog import Catalog
+from omnigraph.storage.derived import DerivedStore
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.layout import RECOVERY, GraphRoot
 from omnigraph.storage.manifest_table import ManifestStore
@@ -27,7 +28,7 @@ _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Times, in seconds, that tests and operators may change."""
+    """Times, in seconds, and sizes that tests and operators may change."""
 
     lease: float = 60.0
     lease_margin: float = 5.0
@@ -35,11 +36,13 @@ class Settings:
     stale_base: float = 10.0
     sweep_interval: float = 60.0
     staging_grace: float = 7 * 86_400.0
+    derived: bool = True
+    derived_min_rows: int = 50_000
 
     @classmethod
     def from_env(cls) -> Settings:
-        """Defaults, with `OMNIGRAPH_INTENT_LEASE` and `OMNIGRAPH_PUBLISH_DEADLINE` where they are set."""
-        settings = cls()
+        """Defaults, with what the environment says where it says something."""
+        settings = cls(derived=os.environ.get("OMNIGRAPH_DERIVED", "on").lower() not in ("off", "0", "false", "no"))
         lease = os.environ.get("OMNIGRAPH_INTENT_LEASE")
         if lease:
             settings = replace(settings, lease=float(lease), lease_margin=min(settings.lease_margin, float(lease)))
@@ -73,6 +76,7 @@ class GraphStore:
         self.durability = Durability(root)
         self.objects = ObjectStore(root, options, self.durability)
         self.tables = TableStore(root, options, self.durability)
+        self.derived = DerivedStore(self.objects, enabled=self.settings.derived, writable=not read_only)
         self.manifests = ManifestStore(root, options, self.objects, self.durability, self.tables.session)
         self._catalogs: dict[str, Catalog] = {}
         self._lock = threading.Lock()

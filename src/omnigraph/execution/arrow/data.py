@@ -7,87 +7,22 @@ loaded for one pin serves every snapshot that holds it.
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from omnigraph.errors import LimitExceeded
+from omnigraph.execution.arrow.pins import LoadedTable, PinCache
 from omnigraph.execution.arrow.text_index import TextIndex
-from omnigraph.execution.arrow.topology import Adjacency, Ends, build_adjacency
+from omnigraph.execution.arrow.topologies import EdgePins, Topologies
+from omnigraph.execution.arrow.topology import Adjacency, arcs, build_adjacency, joined
 from omnigraph.schema.catalog import Catalog, EdgeType, EntityType, NodeType
-from omnigraph.storage.tables import Table
-from omnigraph.versioning.snapshot import Snapshot, TableEntry
-from omnigraph.versioning.staging import open_table
-from omnigraph.versioning.store import GraphStore
+from omnigraph.versioning.snapshot import Snapshot
 
-_MAX_PINS = 256
 Ints = np.ndarray[Any, np.dtype[np.int64]]
-
-
-class LoadedTable:
-    """The columns of one pin that were asked for so far."""
-
-    def __init__(self, table: Table) -> None:
-        self._table = table
-        self._columns: dict[str, pa.Array] = {}
-        self._lock = threading.Lock()
-        self.count = table.row_count
-
-    def column(self, name: str) -> pa.Array:
-        """A physical column as one array, in the table's scan order."""
-        with self._lock:
-            found = self._columns.get(name)
-            if found is None:
-                found = self._columns[name] = _one_array(self._table.scan([name])[name])
-        return found
-
-    def columns(self, names: list[str]) -> None:
-        """Load several columns in one scan."""
-        with self._lock:
-            missing = [name for name in names if name not in self._columns]
-            if missing:
-                rows = self._table.scan(missing)
-                self._columns.update({name: _one_array(rows[name]) for name in missing})
-
-
-class PinCache:
-    """Loaded tables and topologies by pin, least recently used first out."""
-
-    def __init__(self, store: GraphStore) -> None:
-        self._store = store
-        self._tables: OrderedDict[tuple[str, int], LoadedTable] = OrderedDict()
-        self._ends: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def table(self, entry: TableEntry) -> LoadedTable:
-        """The loaded table of a pin."""
-        key = (entry.location, entry.staged_version)
-        with self._lock:
-            found = self._tables.get(key)
-            if found is None:
-                found = self._tables[key] = LoadedTable(open_table(self._store, entry))
-            self._tables.move_to_end(key)
-            while len(self._tables) > _MAX_PINS:
-                self._tables.popitem(last=False)
-        return found
-
-    def derived(self, key: tuple[Any, ...], build: Any) -> Any:
-        """A value computed from pins, built once."""
-        with self._lock:
-            found = self._ends.get(key)
-        if found is None:
-            found = build()
-            with self._lock:
-                self._ends[key] = found
-                while len(self._ends) > _MAX_PINS:
-                    self._ends.popitem(last=False)
-        return found
 
 
 @dataclass(frozen=True)
@@ -102,9 +37,9 @@ class Span:
 class GraphData:
     """One snapshot as a query sees it."""
 
-    def __init__(self, store: GraphStore, cache: PinCache, snapshot: Snapshot, catalog: Catalog) -> None:
-        self._store = store
+    def __init__(self, cache: PinCache, topologies: Topologies, snapshot: Snapshot, catalog: Catalog) -> None:
         self._cache = cache
+        self._topologies = topologies
         self.snapshot = snapshot
         self.catalog = catalog
         self.nodes = _spans(catalog.nodes, snapshot, "node")
@@ -178,8 +113,9 @@ class GraphData:
                 span = self.edges[edge.name]
                 source, target = self.nodes[edge.source], self.nodes[edge.target]
                 numbers = np.arange(span.offset, span.offset + span.count, dtype=np.int64)
-                parts.append((self._ends(edge).shifted(source.offset, target.offset), numbers))
-            return build_adjacency(parts, direction, self.node_count, self.node_count, distinct=distinct)
+                ends = self._topologies.ends(self.edge_pins(edge)).shifted(source.offset, target.offset)
+                parts.append(arcs(ends, numbers, direction))
+            return build_adjacency(joined(parts), self.node_count, self.node_count, distinct=distinct)
 
         found: Adjacency = self._cache.derived(key, build)
         return found
@@ -188,34 +124,14 @@ class GraphData:
         """Kept by the pins of the edge type and its two node types: writes to other types do not touch it."""
         source, target = self.nodes[edge.source], self.nodes[edge.target]
         near, far = (target, source) if direction == "in" else (source, target)
-        key = ("adjacency", direction, distinct, *self._pins_of(edge))
-
-        def build() -> Adjacency:
-            numbers = np.arange(self.edges[edge.name].count, dtype=np.int64)
-            return build_adjacency([(self._ends(edge), numbers)], direction, near.count, far.count, distinct=distinct)
-
-        found: Adjacency = self._cache.derived(key, build)
+        found = self._topologies.adjacency(self.edge_pins(edge), direction, distinct=distinct)
         edge_offset = self.edges[edge.name].offset
         return replace(found, near_offset=near.offset, far_offset=far.offset, edge_offset=edge_offset)
 
-    def _ends(self, edge: EdgeType) -> Ends:
-        """Both ends of every edge of a type, as places among the nodes of their types."""
-        source, target = self.catalog.node(edge.source), self.catalog.node(edge.target)
-
-        def build() -> Ends:
-            loaded = self.loaded(edge)
-            loaded.columns(["src", "dst"])
-            return Ends(
-                _positions(loaded.column("src"), self.loaded(source).column("id")),
-                _positions(loaded.column("dst"), self.loaded(target).column("id")),
-            )
-
-        found: Ends = self._cache.derived(("ends", *self._pins_of(edge)), build)
-        return found
-
-    def _pins_of(self, edge: EdgeType) -> tuple[tuple[str, int], ...]:
+    def edge_pins(self, edge: EdgeType) -> EdgePins:
+        """What the topology of an edge type depends on."""
         keys = (edge.table_key, f"node:{edge.source}", f"node:{edge.target}")
-        return tuple(map(self._pin, keys))
+        return EdgePins(*map(self.snapshot.table, keys))
 
     def _pin(self, table_key: str) -> tuple[str, int]:
         entry = self.snapshot.table(table_key)
@@ -248,13 +164,3 @@ def _has(entity: EntityType, name: str) -> bool:
 def _unified(columns: list[pa.Array]) -> list[pa.Array]:
     wanted = columns[0].type
     return [c if c.type == wanted else c.cast(wanted) for c in columns]
-
-
-def _one_array(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-
-
-def _positions(keys: pa.Array, ids: pa.Array) -> Ints:
-    found = pc.fill_null(pc.index_in(keys, value_set=ids), -1)
-    positions: Ints = found.to_numpy(zero_copy_only=False).astype(np.int64)
-    return positions

@@ -15,13 +15,15 @@ import pyarrow.compute as pc
 from omnigraph.datatypes import Scalar
 from omnigraph.errors import InvalidValue
 from omnigraph.execution.arrow.aggregate import grouped
-from omnigraph.execution.arrow.data import GraphData, Ints, PinCache
+from omnigraph.execution.arrow.data import GraphData, Ints
 from omnigraph.execution.arrow.evaluate import Evaluator, Request, Scope
 from omnigraph.execution.arrow.factorise import counted_frame
 from omnigraph.execution.arrow.frame import ONE_ROW, Frame
 from omnigraph.execution.arrow.match import Limits, Matcher, scope_of
+from omnigraph.execution.arrow.pins import PinCache
 from omnigraph.execution.arrow.rank import codes, groups, ranks
 from omnigraph.execution.arrow.ranking import Ranking
+from omnigraph.execution.arrow.topologies import Topologies
 from omnigraph.execution.embedding import provider_from_env
 from omnigraph.query import ir
 from omnigraph.schema.catalog import Catalog
@@ -36,13 +38,13 @@ class ArrowExecutor:
     """Runs queries in this process. Safe to share between threads."""
 
     def __init__(self, store: GraphStore, limits: Limits | None = None) -> None:
-        self._store = store
         self._cache = PinCache(store)
+        self.topologies = Topologies(store, self._cache)
         self._limits = limits or Limits()
 
     def data(self, snapshot: Snapshot, catalog: Catalog) -> GraphData:
         """What a snapshot holds, with everything that this process has loaded of it already."""
-        return GraphData(self._store, self._cache, snapshot, catalog)
+        return GraphData(self._cache, self.topologies, snapshot, catalog)
 
     def execute(self, query: ir.QueryIR, snapshot: Snapshot, catalog: Catalog, params: Mapping[str, Any]) -> pa.Table:
         """The result of a query, columns in the order of its outputs."""

@@ -11,6 +11,9 @@ from typing import Any
 import numpy as np
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
+Places = np.ndarray[Any, Any]
+"""Places within a type: 32 bits wide where that is enough."""
+_INT32 = 2**31
 REVERSED = {"out": "in", "in": "out", "both": "both"}
 """The direction of a traversal seen from its other end."""
 
@@ -38,8 +41,8 @@ class Adjacency:
     """
 
     starts: Ints
-    targets: Ints
-    edges: Ints
+    targets: Places
+    edges: Places
     near_offset: int = 0
     far_offset: int = 0
     edge_offset: int = 0
@@ -69,55 +72,111 @@ class Adjacency:
 
     def reached(self, places: Ints) -> Ints:
         """The nodes at some places of `targets`."""
-        return self.targets[places] + self.far_offset
+        found: Ints = self.targets[places].astype(np.int64)
+        found += self.far_offset
+        return found
 
     def edge_numbers(self, places: Ints) -> Ints:
         """The edges at some places of `edges`."""
-        return self.edges[places] + self.edge_offset
+        return self.edges[places].astype(np.int64) + self.edge_offset
 
 
-def build_adjacency(
-    parts: list[tuple[Ends, Ints]], direction: str, near_count: int, far_count: int, *, distinct: bool
-) -> Adjacency:
-    """Compressed rows of one or several edge types; `direction` is "out", "in" or "both"."""
-    froms, tos, numbers = [], [], []
-    for ends, edges in parts:
-        whole = (ends.source >= 0) & (ends.target >= 0)
-        source, target, kept = ends.source[whole], ends.target[whole], edges[whole]
-        if direction in ("out", "both"):
-            froms.append(source)
-            tos.append(target)
-            numbers.append(kept)
-        if direction == "in":
-            froms.append(target)
-            tos.append(source)
-            numbers.append(kept)
-        if direction == "both":
-            apart = source != target  # a self-loop is one edge, seen from either end
-            froms.append(target[apart])
-            tos.append(source[apart])
-            numbers.append(kept[apart])
-    return _compress(_joined(froms), _joined(tos), _joined(numbers), near_count, far_count, distinct=distinct)
+@dataclass(frozen=True)
+class Arcs:
+    """Edges as seen in one direction: from place, to place, edge number."""
+
+    froms: Ints
+    tos: Ints
+    numbers: Ints
 
 
-def _joined(arrays: list[Ints]) -> Ints:
-    return np.concatenate(arrays) if arrays else np.empty(0, np.int64)
+def arcs(ends: Ends, numbers: Ints, direction: str) -> Arcs:
+    """The edges of one type in a direction: "out", "in" or "both"."""
+    whole = (ends.source >= 0) & (ends.target >= 0)
+    if not whole.all():
+        ends, numbers = Ends(ends.source[whole], ends.target[whole]), numbers[whole]
+    if direction == "out":
+        return Arcs(ends.source, ends.target, numbers)
+    if direction == "in":
+        return Arcs(ends.target, ends.source, numbers)
+    apart = ends.source != ends.target  # a self-loop is one edge, seen from either end
+    return Arcs(
+        np.concatenate([ends.source, ends.target[apart]]),
+        np.concatenate([ends.target, ends.source[apart]]),
+        np.concatenate([numbers, numbers[apart]]),
+    )
 
 
-def _compress(
-    source: Ints, target: Ints, numbers: Ints, near_count: int, far_count: int, *, distinct: bool
-) -> Adjacency:
+def joined(parts: list[Arcs]) -> Arcs:
+    """The arcs of several edge types."""
+    return Arcs(*(_joined([getattr(p, name) for p in parts]) for name in ("froms", "tos", "numbers")))
+
+
+def build_adjacency(found: Arcs, near_count: int, far_count: int, *, distinct: bool) -> Adjacency:
+    """Compressed rows. `distinct`: each pair once, and no edge numbers."""
+    source, target, numbers = found.froms, found.tos, found.numbers
     if distinct:
-        width = np.int64(max(far_count, 1))
-        codes = np.unique(source * width + target)
-        source, target = np.divmod(codes, width)
+        source, target = _pairs(source, target, far_count)
         numbers = np.empty(0, np.int64)
     else:
         order = np.argsort(source, kind="stable")
         source, target, numbers = source[order], target[order], numbers[order]
     starts = np.zeros(near_count + 1, np.int64)
     np.cumsum(np.bincount(source, minlength=near_count), out=starts[1:])
-    return Adjacency(starts, target, numbers)
+    return Adjacency(starts, narrow(target), narrow(numbers))
+
+
+def extended(old: Adjacency, added: Arcs, near_count: int, far_count: int, *, distinct: bool) -> Adjacency:
+    """The adjacency with some more edges and nodes, all numbered after the old ones. Costs a copy, not a sort."""
+    starts = np.full(near_count + 1, old.starts[-1], np.int64)
+    starts[: len(old.starts)] = old.starts
+    if distinct:
+        source, target = _pairs(added.froms, added.tos, far_count)
+        codes = source * np.int64(max(far_count, 1)) + target
+        known = np.repeat(np.arange(len(old.starts) - 1, dtype=np.int64), np.diff(old.starts))
+        known *= max(far_count, 1)
+        known += old.targets
+        places = np.searchsorted(known, codes)
+        fresh = np.append(known, -1)[places] != codes
+        source, target, places = source[fresh], target[fresh], places[fresh]
+        numbers: Places = np.empty(0, np.int32)
+    else:
+        order = np.argsort(added.froms, kind="stable")
+        source, target = added.froms[order], added.tos[order]
+        places = starts[source + 1]
+        numbers = np.insert(old.edges.astype(np.int64), places, added.numbers[order])
+    targets = np.insert(old.targets.astype(np.int64), places, target)
+    starts[1:] += np.cumsum(np.bincount(source, minlength=near_count))
+    return Adjacency(starts, narrow(targets), narrow(numbers))
+
+
+def narrow(values: Any) -> Places:
+    """The same places in half the memory, where they fit."""
+    fits = not len(values) or (values[-1] < _INT32 and int(values.max()) < _INT32)
+    found: Places = values.astype(np.int32, copy=False) if fits else values
+    return found
+
+
+def sorted_distinct(values: Ints) -> Ints:
+    """Distinct values in order. Sorting is several times faster here than `np.unique`, which hashes integers."""
+    ordered = np.sort(values)
+    if len(ordered) < 2:
+        return ordered
+    first = np.empty(len(ordered), np.bool_)
+    first[0] = True
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    return ordered[first]
+
+
+def _pairs(source: Ints, target: Ints, far_count: int) -> tuple[Ints, Ints]:
+    width = np.int64(max(far_count, 1))
+    codes = sorted_distinct(source * width + target)
+    source = codes // width
+    return source, codes - source * width
+
+
+def _joined(arrays: list[Ints]) -> Ints:
+    return np.concatenate(arrays) if arrays else np.empty(0, np.int64)
 
 
 def reach(adjacency: Adjacency, start: int, low: int, high: int | None) -> tuple[Ints, Ints]:
@@ -140,7 +199,7 @@ def reach(adjacency: Adjacency, start: int, low: int, high: int | None) -> tuple
     while len(frontier) and (high is None or distance < high):
         distance += 1
         _, places = adjacency.expand(frontier)
-        met = np.unique(adjacency.reached(places))
+        met = sorted_distinct(adjacency.reached(places))
         fresh = met
         if adjacency.chains:
             fresh = met[~seen[met - base]]

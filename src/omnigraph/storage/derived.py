@@ -1,0 +1,161 @@
+"""Derived state: arrays that could be computed again from pins, kept so that a fresh process need not.
+
+Each object is written once under a name that says what it was derived from, and is never changed. Any of them may be
+missing, or be deleted at any time: readers then compute. An object is believed only when it is whole. On a local disk
+it is flushed before it gets its name, and its arrays are mapped into memory instead of being read.
+
+::
+
+    8 bytes magic | 8 bytes length of the header | header: JSON | arrays, each beginning at a multiple of 64 bytes
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import secrets
+import struct
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from omnigraph.errors import StorageError
+from omnigraph.storage.layout import DERIVED
+from omnigraph.storage.objects import ObjectInfo, ObjectStore
+
+_MAGIC = b"OGDERIV1"
+_ALIGNMENT = 64
+_ABANDONED = dt.timedelta(hours=1)
+_KINDS = frozenset({"int32", "int64", "float32", "float64", "uint8"})
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Derived:
+    """One stored object: what it was derived from, and its arrays."""
+
+    facts: Mapping[str, Any]
+    arrays: Mapping[str, Array]
+
+
+class DerivedStore:
+    """Reads and writes derived state below a graph root. Nothing here ever fails a caller: it is only a cache."""
+
+    def __init__(self, objects: ObjectStore, *, enabled: bool = True, writable: bool = True) -> None:
+        self._objects = objects
+        self._root = Path(objects.root.uri) if objects.root.is_local else None
+        self.enabled = enabled
+        self.writable = enabled and writable
+
+    def read(self, path: str) -> Derived | None:
+        """An object, or None when it is missing, cut short or of another format."""
+        if not self.enabled:
+            return None
+        try:
+            body = self._mapped(path) if self._root is not None else self._fetched(path)
+            return None if body is None else _decoded(body)
+        except (OSError, ValueError, KeyError, TypeError, struct.error, StorageError):
+            return None
+
+    def write(self, path: str, facts: Mapping[str, Any], arrays: Mapping[str, Array]) -> bool:
+        """Keep arrays under a name. False when they cannot be written; on an object store also when they are there."""
+        if not self.writable:
+            return False
+        try:
+            if self._root is None:
+                return self._objects.put_new(f"{DERIVED}/{path}", b"".join(_encoded(facts, arrays)))
+            return self._write_local(self._root / DERIVED / path, facts, arrays)
+        except (OSError, StorageError):
+            return False
+
+    def newest(self, prefix: str, limit: int) -> list[str]:
+        """The names of the most recently written objects below a prefix."""
+        if not self.enabled:
+            return []
+        try:
+            found = self._listed(prefix)
+        except (OSError, StorageError):
+            return []
+        return [info.path.removeprefix(f"{DERIVED}/") for info in found if not _is_temporary(info)][:limit]
+
+    def prune(self, prefix: str, keep: int) -> None:
+        """Delete all but the most recently written objects below a prefix. Mapped arrays stay readable."""
+        if not self.writable:
+            return
+        with suppress(OSError, StorageError):
+            found = self._listed(prefix)
+            named = [info for info in found if not _is_temporary(info)]
+            # What a killed writer left behind has no name and is nobody's any more after a while.
+            now = max((info.modified for info in found), default=None)
+            left = [i for i in found if _is_temporary(i) and now is not None and now - i.modified > _ABANDONED]
+            self._objects.delete([info.path for info in (*named[keep:], *left)])
+
+    def _listed(self, prefix: str) -> list[ObjectInfo]:
+        return sorted(self._objects.list(f"{DERIVED}/{prefix}"), key=lambda info: info.modified, reverse=True)
+
+    def _mapped(self, path: str) -> Array | None:
+        assert self._root is not None
+        file = self._root / DERIVED / path
+        try:
+            return np.memmap(file, np.uint8, mode="r")
+        except FileNotFoundError:
+            return None
+
+    def _fetched(self, path: str) -> Array | None:
+        body = self._objects.get(f"{DERIVED}/{path}")
+        return None if body is None else np.frombuffer(body, np.uint8)
+
+    @staticmethod
+    def _write_local(file: Path, facts: Mapping[str, Any], arrays: Mapping[str, Array]) -> bool:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        temporary = file.with_name(f".{file.name}-{secrets.token_hex(8)}")
+        try:
+            with temporary.open("xb") as out:
+                for part in _encoded(facts, arrays):
+                    out.write(part)
+                out.flush()
+                # A name must never stand for bytes that a power loss can take away.
+                os.fsync(out.fileno())
+            # Replacing is safe: whoever else writes this name writes the same arrays. And it heals a damaged file.
+            temporary.replace(file)
+        finally:
+            temporary.unlink(missing_ok=True)
+        return True
+
+
+def _is_temporary(info: ObjectInfo) -> bool:
+    return info.path.rsplit("/", 1)[-1].startswith(".")
+
+
+def _encoded(facts: Mapping[str, Any], arrays: Mapping[str, Array]) -> list[Any]:
+    listed = {name: [str(array.dtype), len(array)] for name, array in arrays.items()}
+    text = json.dumps({"facts": dict(facts), "arrays": listed}, separators=(",", ":")).encode()
+    head = text + b" " * (-(len(text) + 16) % _ALIGNMENT)
+    parts: list[Any] = [_MAGIC, struct.pack("<Q", len(head)), head]
+    for array in arrays.values():
+        whole = np.ascontiguousarray(array)
+        parts += [whole.view(np.uint8).data, b"\0" * (-whole.nbytes % _ALIGNMENT)]
+    return parts
+
+
+def _decoded(body: Array) -> Derived | None:
+    head = bytes(body[:16])
+    if head[:8] != _MAGIC:
+        return None
+    (length,) = struct.unpack("<Q", head[8:])
+    header = json.loads(bytes(body[16 : 16 + length]))
+    arrays: dict[str, Array] = {}
+    at = 16 + length
+    for name, (kind, count) in header["arrays"].items():
+        if kind not in _KINDS:
+            return None
+        size = np.dtype(kind).itemsize * count
+        arrays[name] = np.asarray(body[at : at + size]).view(kind)
+        at += size + (-size % _ALIGNMENT)
+    # Every byte must be there: what was cut short is as good as missing.
+    return Derived(header["facts"], arrays) if at == len(body) else None
