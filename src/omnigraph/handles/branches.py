@@ -1,9 +1,11 @@
-"""`graph.branches`: create, list and delete branches."""
+"""`graph.branches`: create, list, merge and delete branches."""
 
 from __future__ import annotations
 
 from omnigraph.versioning.refs import MAIN, Branch
 from omnigraph.versioning.repository import Repository, Target
+from omnigraph.write.merge import MergeResult, delete_merged, merge_branch
+from omnigraph.write.merge_conflicts import Strategy
 
 
 class Branches:
@@ -27,3 +29,20 @@ class Branches:
     def delete(self, name: str) -> None:
         """Delete a branch. Refused for main and while tags or descendants need it."""
         self._repository.refs.delete(name)
+
+    def merge(
+        self, source: str, into: str = MAIN, strategy: Strategy = None, dry_run: bool = False,
+        delete_branch: bool = False, property_level: bool = False, actor: str | None = None,
+        message: str | None = None,
+    ) -> MergeResult:  # fmt: skip
+        """Bring the changes of `source` into `into` in one commit with two parents.
+
+        Contradictions raise `MergeConflict` with all of them, and nothing is published. `strategy` decides them: `ours`
+        (what `into` has) or `theirs`, for everything or as `{"DivergentUpdate": "theirs", "Person": "ours"}`.
+        `property_level` joins edits of one entity that touch different properties. `dry_run` only tells.
+        """
+        result = merge_branch(
+            self._repository, source, into, strategy=strategy, dry_run=dry_run, property_level=property_level,
+            actor=actor, message=message,
+        )  # fmt: skip
+        return delete_merged(self._repository, result) if delete_branch and not dry_run else result

@@ -1,7 +1,14 @@
-"""Adding a column to a pin, detached. Existing files stay as they are; a default goes to new files beside them."""
+"""Adding columns to a pin, detached. Existing files stay as they are.
+
+A column that is null in every row moves no data. A default, or a copy of another column in a wider type, goes to new
+files beside the old ones. Nothing here drops a column: the substrate would number the others anew, and read one as
+another.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -13,22 +20,54 @@ from omnigraph.storage.staged import commit_detached
 from omnigraph.storage.tables import Table, TableStore
 
 
+@dataclass(frozen=True, slots=True)
+class NewColumn:
+    """A column to add: filled from `copy_of`, an existing column, with `default`, or with nulls."""
+
+    field: pa.Field
+    default: Any | None = None
+    copy_of: str | None = None
+
+
 def add_column(store: TableStore, base: Table, field: pa.Field, default: Any | None = None) -> Table:
     """A version with one more column: null in every row, which moves no data, or `default` in every row."""
-    if default is None or not base.fragments:
-        fragments = list(base.fragments.values())
-        widened = base.schema.append(field.with_nullable(True) if base.fragments else field)
+    return add_columns(store, base, [NewColumn(field, default)])
+
+
+def add_columns(store: TableStore, base: Table, columns: Sequence[NewColumn]) -> Table:
+    """A version with more columns."""
+    table = base
+    empty = [c for c in columns if not base.fragments or (c.default is None and c.copy_of is None)]
+    if empty:
+        fields = [c.field.with_nullable(True) if base.fragments else c.field for c in empty]
+        widened = table.schema
+        for field in fields:
+            widened = widened.append(field)
         # Columns are only ever added at the end, so numbering the whole schema gives every old field its old id.
         schema = LanceSchema.from_pyarrow(widened)
-        return commit_detached(store, base, LanceOperation.Merge(fragments, schema), keeps_indexes=False)
+        fragments = list(table.fragments.values())
+        table = commit_detached(store, table, LanceOperation.Merge(fragments, schema), keeps_indexes=False)
+    full = [c for c in columns if c not in empty]
+    return _with_values(store, table, full) if full else table
+
+
+def _with_values(store: TableStore, base: Table, columns: Sequence[NewColumn]) -> Table:
+    read = list(dict.fromkeys(["id", *(c.copy_of for c in columns if c.copy_of is not None)]))
 
     def filled(batch: pa.RecordBatch) -> pa.RecordBatch:
-        column = pa.array([default] * batch.num_rows, field.type)
-        return pa.record_batch([column], schema=pa.schema([field]))
+        arrays = [_values(batch, c) for c in columns]
+        return pa.record_batch(arrays, schema=pa.schema([c.field for c in columns]))
 
     fragments = []
-    with translated(f"adding {field.name} to {base.path}"):
+    schema = None
+    with translated(f"adding columns to {base.path}"):
         for fragment in base.dataset.get_fragments():
-            merged, schema = fragment.merge_columns(filled, columns=["id"])
+            merged, schema = fragment.merge_columns(filled, columns=read)
             fragments.append(merged)
     return commit_detached(store, base, LanceOperation.Merge(fragments, schema), keeps_indexes=False)
+
+
+def _values(batch: pa.RecordBatch, column: NewColumn) -> pa.Array:
+    if column.copy_of is not None:
+        return batch[column.copy_of].cast(column.field.type)
+    return pa.array([column.default] * batch.num_rows, column.field.type)

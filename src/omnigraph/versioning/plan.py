@@ -14,6 +14,7 @@ from omnigraph.errors import CorruptGraph, FormatUnsupported
 from omnigraph.storage.effects import Effect, effect_from_json, effect_to_json
 from omnigraph.storage.lookup import EMPTY_TAIL, Tail
 from omnigraph.versioning.commits import LOGICAL
+from omnigraph.versioning.graft import NO_GRAFT, Graft, graft_from_json, graft_to_json
 from omnigraph.versioning.snapshot import TableEntry
 
 PLAN_FORMAT = 1
@@ -108,10 +109,11 @@ class PublishPlan:
     recovery_for_actor: str | None = None
     staged_at: float = 0.0
     has_intent: bool = False
+    graft: Graft = NO_GRAFT
 
     @property
     def writes(self) -> frozenset[str]:
-        """Tables that the plan changes."""
+        """Tables that the plan changes by rows of its own."""
         return frozenset(change.table_key for change in self.changes)
 
 
@@ -135,6 +137,7 @@ def plan_to_json(plan: PublishPlan) -> dict[str, Any]:
         "pins": {k: [p.table_version, str(p.staged_version), p.content_version] for k, p in plan.pins.items()},
         "requirements": [_requirement_to_json(r) for r in plan.requirements],
         "tables": [_change_to_json(c, plan.pins[c.table_key]) for c in plan.changes],
+        "graft": graft_to_json(plan.graft),
     }
 
 
@@ -165,6 +168,7 @@ def plan_from_json(value: Mapping[str, Any]) -> PublishPlan:
             rebase_updates=value["rebase_updates"],
             staged_at=value["staged_at"],
             has_intent=True,
+            graft=graft_from_json(value["graft"]),
         )
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise CorruptGraph(f"the intent is not a publish plan: {error!r}") from error

@@ -203,6 +203,7 @@ def next_state(state: ManifestState, plan: PublishPlan) -> tuple[ManifestState, 
         manifest_branch=state.branch,
         manifest_version=state.version + 1,
         parent_commit_id=state.head,
+        merged_parent_commit_id=plan.graft.merged_parent,
         actor_id=plan.actor,
         created_at=now_us(),
         kind=plan.kind,
@@ -212,7 +213,7 @@ def next_state(state: ManifestState, plan: PublishPlan) -> tuple[ManifestState, 
         recovery_for_actor=plan.recovery_for_actor,
         idempotency_key=plan.idempotency_key,
     )
-    tables = dict(state.tables)
+    tables = plan.graft.applied(state.tables, plan.commit_id)
     for change in plan.changes:
         tables[change.table_key] = _advanced(tables[change.table_key], change, plan)
     target = replace(
@@ -220,9 +221,17 @@ def next_state(state: ManifestState, plan: PublishPlan) -> tuple[ManifestState, 
         version=state.version + 1,
         head=plan.commit_id,
         tables=tables,
-        commits={**state.commits, plan.commit_id: commit},
+        schema_hash=plan.graft.schema_hash or state.schema_hash,
+        commits={**state.commits, **plan.graft.history(state.commits), plan.commit_id: commit},
+        tombstones=_buried(state, plan.graft.removed),
     )
     return target, commit
+
+
+def _buried(state: ManifestState, removed: Sequence[str]) -> dict[str, int]:
+    """The tombstones of the branch, with those of tables that end now."""
+    ended = (state.tables[key] for key in removed if key in state.tables)
+    return {**(state.tombstones or {}), **{entry.location: entry.table_version for entry in ended}}
 
 
 def _advanced(entry: TableEntry, change: TableChange, plan: PublishPlan) -> TableEntry:

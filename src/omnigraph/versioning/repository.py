@@ -71,7 +71,10 @@ class Repository:
 
     def at_commit(self, commit_id: str) -> ManifestState:
         """The graph as one commit left it."""
-        commit = self.commit(commit_id)
+        return self.at(self.commit(commit_id))
+
+    def at(self, commit: GraphCommit) -> ManifestState:
+        """The graph as a known commit left it, also when the branch it was made on has been deleted since."""
         return self._state_at(commit.manifest_branch, commit.native_branch, commit.manifest_version)
 
     def resolve(self, target: Target) -> ManifestState:

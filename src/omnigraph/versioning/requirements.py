@@ -44,11 +44,21 @@ def rebase(store: GraphStore, plan: PublishPlan, state: ManifestState) -> Publis
     for change in plan.changes:
         if change.table_key in moved:
             _require_replayable(store, plan, change, state.tables[change.table_key], change.table_key in logically)
+    _require_graftable(plan, state, moved, logically)
     changes = tuple(
         stage_change(store, state.tables[c.table_key], c.effect, plan.commit_id) if c.table_key in moved else c
         for c in plan.changes
     )
     return replace(plan, changes=changes, pins={key: Pin.of(state.tables[key]) for key in plan.pins})
+
+
+def _require_graftable(plan: PublishPlan, state: ManifestState, moved: set[str], logically: set[str]) -> None:
+    """Adopting a pin may pass over maintenance of the pin that it replaces; a reshaped pin may not."""
+    adopted = {e.table_key for e in plan.graft.adopted}
+    for key in sorted(moved & plan.graft.keys):
+        if key in logically or key not in adopted:
+            pin = plan.pins[key]
+            raise ExpectedVersionMismatch(key, expected=pin.table_version, actual=state.tables[key].table_version)
 
 
 def check(store: GraphStore, plan: PublishPlan, requirement: Requirement, entry: TableEntry) -> None:

@@ -14,6 +14,7 @@ from omnigraph.storage.effects import Effect
 from omnigraph.storage.staged import write_rows
 from omnigraph.storage.tables import Table
 from omnigraph.versioning.commits import LOGICAL, GraphCommit
+from omnigraph.versioning.graft import NO_GRAFT, Graft
 from omnigraph.versioning.manifest import ManifestState
 from omnigraph.versioning.plan import Pin, PublishPlan, Requirement, TableChange
 from omnigraph.versioning.repository import Repository
@@ -43,6 +44,8 @@ class WriteTxn:
         self._message = message
         self._expect_head = expect_head
         self._completing = False
+        self._graft = NO_GRAFT
+        self._graft_files: tuple[str, ...] = ()
 
     @property
     def catalog(self) -> Catalog:
@@ -58,10 +61,13 @@ class WriteTxn:
         return open_table(self.store, self.entry(table_key))
 
     def commit(
-        self, effects: Mapping[str, Effect], requirements: Iterable[Requirement], *, rebase_updates: bool = False
-    ) -> GraphCommit:
-        """Stage the effects and publish them as one commit."""
-        has_intent = len(effects) > 1
+        self, effects: Mapping[str, Effect], requirements: Iterable[Requirement], *, rebase_updates: bool = False,
+        graft: Graft = NO_GRAFT, files: Iterable[str] = (),
+    ) -> GraphCommit:  # fmt: skip
+        """Stage the effects and publish them as one commit. `files` are those that a graft needs on disk."""
+        # A graft revives pins or brings tables: its intent says so before anything is visible.
+        has_intent = len(effects) > 1 or graft is not NO_GRAFT
+        self._graft, self._graft_files = graft, tuple(files)
         try:
             plan = self._prepared(effects, tuple(requirements), rebase_updates, has_intent)
         except (OmnigraphError, KeyboardInterrupt) as error:
@@ -87,15 +93,20 @@ class WriteTxn:
                 branch=self.base.branch,
                 native_branch=self.base.native_branch,
                 base_version=self.base.version,
-                entries=[self.entry(key) for key in effects],
+                entries=[self.entry(key) for key in sorted({*effects, *self._grafted})],
             )
         plan = self._plan(self._stage(effects), requirements, rebase_updates, has_intent)
         if has_intent:
             # The plan may be published by others from here on, so its files have to be on disk before it says so.
-            self.store.durability.sync_files(name for change in plan.changes for name in change.files)
+            written = [name for change in plan.changes for name in change.files]
+            self.store.durability.sync_files([*written, *self._graft_files])
             self._completing = True
             self.repository.intents.complete(plan)
         return plan
+
+    @property
+    def _grafted(self) -> frozenset[str]:
+        return self._graft.keys & self.base.tables.keys()
 
     def _withdraw(self, error: BaseException) -> None:
         """Whatever stopped this write, nobody shall publish it later; when that is uncertain, so is the outcome."""
@@ -117,7 +128,7 @@ class WriteTxn:
         rebase_updates: bool,
         has_intent: bool,
     ) -> PublishPlan:
-        used = {c.table_key for c in changes} | {r.table_key for r in requirements}
+        used = {c.table_key for c in changes} | {r.table_key for r in requirements} | self._grafted
         return PublishPlan(
             commit_id=self.commit_id,
             branch=self.base.branch,
@@ -136,4 +147,5 @@ class WriteTxn:
             rebase_updates=rebase_updates,
             staged_at=time.time(),
             has_intent=has_intent,
+            graft=self._graft,
         )

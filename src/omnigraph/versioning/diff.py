@@ -1,0 +1,186 @@
+"""What changed in a table between two pins, row by row, with exact images of before and after.
+
+Both pins are read through the schema of their own state and shown in one shape, matched by property identity: a rename
+changes no row, and a property that one side does not have yet counts with its default.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.schema.catalog import EdgeType, EntityType, Property
+from omnigraph.storage.difference import Difference, difference, everything
+from omnigraph.versioning.snapshot import TableEntry
+from omnigraph.versioning.staging import open_table
+from omnigraph.versioning.store import GraphStore
+
+INSERT, UPDATE, DELETE = "insert", "update", "delete"
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Pinned:
+    """A table at a pin, with the type that its state's schema gives it."""
+
+    entry: TableEntry
+    entity: EntityType
+
+
+@dataclass(frozen=True)
+class TableDelta:
+    """Changed rows of one table in the columns of `entity`: `before` and `after` images, one row per id and side."""
+
+    entity: EntityType
+    before: pa.Table
+    after: pa.Table
+
+    @cached_property
+    def old(self) -> Mapping[str, int]:
+        """Where in `before` an id stands."""
+        return {i: at for at, i in enumerate(self.before["id"].to_pylist())}
+
+    @cached_property
+    def new(self) -> Mapping[str, int]:
+        """Where in `after` an id stands."""
+        return {i: at for at, i in enumerate(self.after["id"].to_pylist())}
+
+    @cached_property
+    def ids(self) -> tuple[str, ...]:
+        """Every changed id, in order."""
+        return tuple(sorted(self.old.keys() | self.new.keys()))
+
+    @property
+    def deleted(self) -> frozenset[str]:
+        """Ids that were there and are not any more."""
+        return frozenset(self.old.keys() - self.new.keys())
+
+    def op(self, entity_id: str) -> str:
+        """What happened to one of the ids."""
+        if entity_id not in self.old:
+            return INSERT
+        return UPDATE if entity_id in self.new else DELETE
+
+    def image(self, entity_id: str, *, after: bool) -> Row | None:
+        """One row by public names, or None where the entity was not there."""
+        rows, at = (self.after, self.new.get(entity_id)) if after else (self.before, self.old.get(entity_id))
+        return None if at is None else public_row(self.entity, rows.slice(at, 1).to_pylist()[0])
+
+    def row(self, entity_id: str, *, after: bool) -> Row | None:
+        """One row by physical columns, or None."""
+        rows, at = (self.after, self.new.get(entity_id)) if after else (self.before, self.old.get(entity_id))
+        return None if at is None else rows.slice(at, 1).to_pylist()[0]
+
+
+def table_delta(
+    store: GraphStore, base: Pinned | None, head: Pinned | None, shape: EntityType, *, exhaustive: bool = False
+) -> TableDelta:
+    """What changed from one pin to another. Not `exhaustive`: only files that differ are read."""
+    compare = everything if exhaustive else difference
+    found: Difference = compare(
+        open_table(store, base.entry) if base else None,
+        open_table(store, head.entry) if head else None,
+        columns_of(base.entity) if base else (),
+        columns_of(head.entity) if head else (),
+    )
+    before = in_shape(found.removed, base.entity, shape) if base else shape.arrow_schema.empty_table()
+    after = in_shape(found.added, head.entity, shape) if head else shape.arrow_schema.empty_table()
+    return _net(TableDelta(shape, before, after))
+
+
+def is_unchanged(base: TableEntry | None, head: TableEntry | None) -> bool:
+    """True when the rows are certainly the same: one content version, whatever maintenance did."""
+    if base is None or head is None:
+        return base is head
+    return base.content_version == head.content_version
+
+
+def columns_of(entity: EntityType) -> tuple[str, ...]:
+    """The physical columns of a type."""
+    return tuple(f.name for f in entity.arrow_schema)
+
+
+def in_shape(rows: pa.Table, have: EntityType, want: EntityType) -> pa.Table:
+    """Rows of one schema in the columns of another, matched by property id."""
+    schema = want.arrow_schema
+    if rows.schema.equals(schema, check_metadata=False):
+        return rows
+    by_id = {p.property_id: p for p in have.properties}
+    system = ("id", "src", "dst") if isinstance(want, EdgeType) else ("id",)
+    arrays = [rows[name] for name in system]
+    for prop in want.properties:
+        own = by_id.get(prop.property_id)
+        if own is None:
+            arrays.append(filled(prop, rows.num_rows))
+        else:
+            arrays.append(rows[own.column].cast(prop.type.to_arrow()))
+    return pa.table(arrays, schema=pa.schema([f.with_nullable(True) for f in schema])).cast(schema)
+
+
+def filled(prop: Property, count: int) -> pa.Array:
+    """The column of a property for rows that were written before it existed."""
+    if prop.default is None:
+        return pa.nulls(count, prop.type.to_arrow())
+    return pa.array([prop.default] * count, prop.type.to_arrow())
+
+
+def public_row(entity: EntityType, row: Row) -> Row:
+    """A row by its public property names."""
+    names = {p.column: p.name for p in entity.properties}
+    ends = {"src": "from", "dst": "to"} if isinstance(entity, EdgeType) else {}
+    return {names.get(c) or ends.get(c, c): value for c, value in row.items()}
+
+
+def same_row(left: Row | None, right: Row | None) -> bool:
+    """Typed and structural: null is not empty, and floats are equal bit by bit."""
+    if left is None or right is None:
+        return left is right
+    return left.keys() == right.keys() and all(same_value(left[name], right[name]) for name in left)
+
+
+def same_value(left: Any, right: Any) -> bool:
+    """Whether two stored values are the same."""
+    if isinstance(left, float) and isinstance(right, float):
+        return struct.pack("<d", left) == struct.pack("<d", right)
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(same_value, left, right))
+    return type(left) is type(right) and bool(left == right)
+
+
+def _net(delta: TableDelta) -> TableDelta:
+    """Without the rows that were rewritten and are what they were."""
+    both = [i for i in delta.old if i in delta.new]
+    if not both:
+        return delta
+    before = delta.before.take([delta.old[i] for i in both])
+    after = delta.after.take([delta.new[i] for i in both])
+    differs = np.zeros(len(both), dtype=bool)
+    for name in before.column_names:
+        differs |= _differs(before[name].combine_chunks(), after[name].combine_chunks())
+    same = {i for i, changed in zip(both, differs.tolist(), strict=True) if not changed}
+    if not same:
+        return delta
+    return TableDelta(delta.entity, _without(delta.before, same), _without(delta.after, same))
+
+
+def _without(rows: pa.Table, ids: set[str]) -> pa.Table:
+    return rows.filter(pa.array([i not in ids for i in rows["id"].to_pylist()], pa.bool_()))
+
+
+def _differs(left: pa.Array, right: pa.Array) -> np.ndarray:
+    if pa.types.is_floating(left.type):
+        bits = pa.int32() if left.type == pa.float32() else pa.int64()
+        left, right = left.view(bits), right.view(bits)
+    if pa.types.is_nested(left.type):
+        pairs = zip(left.to_pylist(), right.to_pylist(), strict=True)
+        return np.array([not same_value(a, b) for a, b in pairs], dtype=bool)
+    unequal = pc.fill_null(pc.not_equal(left, right), False)
+    either = pc.or_(unequal, pc.not_equal(left.is_null(), right.is_null()))
+    return np.asarray(either.to_numpy(zero_copy_only=False), dtype=bool)

@@ -1,0 +1,98 @@
+"""What a plan takes over instead of staging it: pins of another branch, new or reshaped tables, a schema, history.
+
+A merge adopts the pins of tables that only its source changed, and copies the commits that only the source has. A
+schema change brings tables that were born or reshaped for it. All of it becomes visible with the plan's one swap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from omnigraph.versioning.commits import GraphCommit
+from omnigraph.versioning.snapshot import TableEntry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Graft:
+    """`adopted` entries come from elsewhere; `reshaped` ones were made on the branch's own pins and follow none else.
+
+    `removed` are table keys that end. `renamed` maps the key of an entry to the key it had on the branch.
+    """
+
+    adopted: tuple[TableEntry, ...] = ()
+    reshaped: tuple[TableEntry, ...] = ()
+    removed: tuple[str, ...] = ()
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    schema_hash: str | None = None
+    merged_parent: str | None = None
+    commits: tuple[GraphCommit, ...] = ()
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """Keys, as the branch had them, of all tables that the graft replaces, renames or removes."""
+        old = self.renamed
+        return frozenset(old.get(e.table_key, e.table_key) for e in (*self.adopted, *self.reshaped)).union(
+            self.removed, old.values()
+        )
+
+    def applied(self, tables: Mapping[str, TableEntry], commit_id: str) -> dict[str, TableEntry]:
+        """The tables of a branch after the graft. A replaced table's version is above both that it had."""
+        old = self.renamed
+        gone = {*self.removed, *old.values()}
+        result = {key: entry for key, entry in tables.items() if key not in gone}
+        for key, was in old.items():
+            if was in tables:
+                result[key] = replace(tables[was], table_key=key)
+        for entry in (*self.adopted, *self.reshaped):
+            before = tables.get(old.get(entry.table_key, entry.table_key))
+            if before is not None and before.staged_version == entry.staged_version:
+                result[entry.table_key] = replace(before, table_key=entry.table_key)
+                continue
+            version = max(entry.table_version, before.table_version if before is not None else 0)
+            result[entry.table_key] = replace(
+                entry, table_version=version + (before is not None), commit_id=commit_id, changes={}
+            )
+        return result
+
+    def history(self, known: Mapping[str, GraphCommit]) -> dict[str, GraphCommit]:
+        """Copied commits that the branch does not hold inline already, oldest first."""
+        return {c.graph_commit_id: c for c in self.commits if c.graph_commit_id not in known}
+
+
+NO_GRAFT = Graft()
+
+
+def graft_to_json(graft: Graft) -> dict[str, Any]:
+    """A JSON-ready form; `graft_from_json` gives the graft back."""
+    return {
+        "adopted": [_entry_to_json(e) for e in graft.adopted],
+        "reshaped": [_entry_to_json(e) for e in graft.reshaped],
+        "removed": list(graft.removed),
+        "renamed": dict(graft.renamed),
+        "schema_hash": graft.schema_hash,
+        "merged_parent": graft.merged_parent,
+        "commits": [c.to_json() for c in graft.commits],
+    }
+
+
+def graft_from_json(value: Mapping[str, Any]) -> Graft:
+    """The inverse of `graft_to_json`."""
+    return Graft(
+        adopted=tuple(_entry_from_json(e) for e in value["adopted"]),
+        reshaped=tuple(_entry_from_json(e) for e in value["reshaped"]),
+        removed=tuple(value["removed"]),
+        renamed=dict(value["renamed"]),
+        schema_hash=value["schema_hash"],
+        merged_parent=value["merged_parent"],
+        commits=tuple(GraphCommit.from_json(c) for c in value["commits"]),
+    )
+
+
+def _entry_to_json(entry: TableEntry) -> list[Any]:
+    return [entry.table_key, entry.location, entry.table_version, entry.row_count, entry.metadata_text()]
+
+
+def _entry_from_json(value: list[Any]) -> TableEntry:
+    return TableEntry.parse(*value)

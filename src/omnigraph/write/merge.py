@@ -1,0 +1,337 @@
+"""Merging a branch into another: base, changed rows of both sides, conflicts, one commit with two parents.
+
+A table that only the source changed is adopted by its pin, and no row moves. A table that both changed is merged row by
+row over what changed, and the source's rows are written anew onto the target's pin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from omnigraph.errors import InvalidArgument, MergeConflict, OmnigraphError
+from omnigraph.schema.catalog import Catalog, EntityType
+from omnigraph.schema.format import format_catalog
+from omnigraph.schema.reconcile import Reconciled, reconcile
+from omnigraph.storage.effects import Effect
+from omnigraph.storage.tables import Table
+from omnigraph.versioning.ancestry import Lineage, Relation, relate
+from omnigraph.versioning.commits import GraphCommit
+from omnigraph.versioning.contracts import save_contract
+from omnigraph.versioning.diff import Pinned, TableDelta, columns_of, is_unchanged, table_delta
+from omnigraph.versioning.graft import Graft
+from omnigraph.versioning.manifest import ManifestState
+from omnigraph.versioning.plan import Requirement, Unmoved
+from omnigraph.versioning.repository import Repository
+from omnigraph.versioning.snapshot import TableEntry
+from omnigraph.versioning.staging import open_table, stage_change
+from omnigraph.versioning.store import GraphStore
+from omnigraph.write.merge_check import check_merge
+from omnigraph.write.merge_conflicts import Conflict, ConflictKind, Decisions, Strategy
+from omnigraph.write.merge_rows import TableMerge, merge_table
+from omnigraph.write.reshape import missing_columns, reshaped
+from omnigraph.write.transaction import WriteTxn
+
+UP_TO_DATE, FAST_FORWARD, MERGED = "already_up_to_date", "fast_forward", "merged"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeResult:
+    """What a merge did, or would do. `conflicts` are those that a strategy decided, or in a dry run all of them."""
+
+    source: str
+    target: str
+    outcome: str
+    conflicts: tuple[Conflict, ...] = ()
+    commit: GraphCommit | None = None
+    base_commit_id: str | None = None
+    branch_deleted: bool = False
+    branch_delete_error: str | None = None
+
+    @property
+    def open_conflicts(self) -> tuple[Conflict, ...]:
+        """Conflicts that nobody decided."""
+        return tuple(c for c in self.conflicts if c.resolution is None)
+
+
+def merge_branch(
+    repository: Repository, source: str, into: str, *, strategy: Strategy = None, dry_run: bool = False,
+    property_level: bool = False, actor: str | None = None, message: str | None = None,
+) -> MergeResult:  # fmt: skip
+    """Bring the changes of `source` into `into`, or raise `MergeConflict` with everything that needs a decision."""
+    if source == into:
+        raise InvalidArgument(f"{source!r} cannot be merged into itself", hint="name two branches")
+    decisions = Decisions.of(strategy)
+    text = message or f"merge {source} into {into}"
+    txn = WriteTxn(repository, into, kind="merge", actor=actor, message=text)
+    theirs = repository.head(source)
+    if theirs.head in Lineage(repository.store.objects, txn.base, {}):
+        return MergeResult(source=source, target=into, outcome=UP_TO_DATE)
+    relation = relate(repository.store.objects, txn.base, theirs)
+    sides = Sides(repository.store, repository.at(relation.base), txn.base, theirs)
+    merging = _Merging(txn, relation, sides, decisions, property_level=property_level)
+    is_forward = relation.base.graph_commit_id == txn.base.head
+    plan = merging.fast_forward() if is_forward else merging.merged()
+    result = MergeResult(
+        source=source, target=into, outcome=FAST_FORWARD if is_forward else MERGED, conflicts=tuple(plan.conflicts),
+        base_commit_id=relation.base.graph_commit_id,
+    )  # fmt: skip
+    if dry_run:
+        return result
+    if result.open_conflicts:
+        count = len(result.open_conflicts)
+        raise MergeConflict(
+            f"{source} and {into} contradict each other in {count} place{'s' if count > 1 else ''}; nothing was merged",
+            result.open_conflicts,
+        )
+    return replace(result, commit=merging.publish(plan))
+
+
+class Sides:
+    """The three states of a merge and their types, matched by identity."""
+
+    def __init__(self, store: GraphStore, base: ManifestState, ours: ManifestState, theirs: ManifestState) -> None:
+        self.store = store
+        self.states = (base, ours, theirs)
+        self.base, self.ours, self.theirs = (_pinned(store, state) for state in self.states)
+
+    @cached_property
+    def schema(self) -> Reconciled:
+        """The schema after the merge."""
+        return reconcile(*(self.store.catalog(state.schema_hash) for state in self.states))
+
+    @property
+    def schema_hash(self) -> str | None:
+        """The merged schema's hash where it is not the target's; the text of a new one is stored first."""
+        _, ours, theirs = self.states
+        merged = self.schema.catalog
+        if merged.contract_hash == ours.schema_hash:
+            return None
+        if merged.contract_hash == theirs.schema_hash:
+            return theirs.schema_hash
+        return save_contract(self.store.objects, merged, format_catalog(merged))
+
+
+def _pinned(store: GraphStore, state: ManifestState) -> dict[str, Pinned]:
+    types = store.catalog(state.schema_hash).entity_types
+    return {t.type_id: Pinned(state.tables[t.table_key], t) for t in types}
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    conflicts: Sequence[Conflict]
+    merges: dict[str, TableMerge]
+    requirements: Sequence[Requirement]
+    adopted: tuple[TableEntry, ...] = ()
+    kept: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+
+
+class _Merging:
+    """One merge between its captured heads. Also the `Changes` that validation reads."""
+
+    def __init__(
+        self, txn: WriteTxn, relation: Relation, sides: Sides, decisions: Decisions, *, property_level: bool
+    ) -> None:
+        self._txn = txn
+        self._relation = relation
+        self._sides = sides
+        self._decisions = decisions
+        self._property_level = property_level
+        self._deltas: dict[tuple[str, str], TableDelta] = {}
+        self._merges: dict[str, tuple[TableMerge, list[Conflict]]] = {}
+        self._types = {t.table_key: t for t in sides.schema.catalog.entity_types}
+        decisions.require_known_types(self._types)
+
+    # --- what changed ---------------------------------------------------------------------------------------------
+
+    def ours_changed(self, table_key: str) -> bool:
+        """Whether the target changed rows of the table since the base."""
+        return self._changed(table_key, self._sides.ours)
+
+    def theirs_changed(self, table_key: str) -> bool:
+        """Whether the source did."""
+        return self._changed(table_key, self._sides.theirs)
+
+    def ours(self, table_key: str) -> TableDelta:
+        """The target's changed rows."""
+        return self._delta("ours", table_key, self._sides.ours)
+
+    def theirs(self, table_key: str) -> TableDelta:
+        """The source's changed rows."""
+        return self._delta("theirs", table_key, self._sides.theirs)
+
+    def target(self, table_key: str) -> Table:
+        """The target's table before the merge."""
+        return open_table(self._sides.store, self._sides.ours[self._types[table_key].type_id].entry)
+
+    def merge_of(self, table_key: str) -> TableMerge:
+        """What the merge does to one table."""
+        return self._merge(table_key)[0]
+
+    def _changed(self, table_key: str, side: dict[str, Pinned]) -> bool:
+        type_id = self._types[table_key].type_id
+        base, here = self._sides.base.get(type_id), side.get(type_id)
+        return here is not None and not is_unchanged(base.entry if base else None, here.entry)
+
+    def _delta(self, name: str, table_key: str, side: dict[str, Pinned]) -> TableDelta:
+        found = self._deltas.get((name, table_key))
+        if found is None:
+            entity = self._types[table_key]
+            base, here = self._sides.base.get(entity.type_id), side.get(entity.type_id)
+            found = self._deltas[(name, table_key)] = table_delta(self._sides.store, base, here, entity)
+        return found
+
+    def _merge(self, table_key: str) -> tuple[TableMerge, list[Conflict]]:
+        found = self._merges.get(table_key)
+        if found is None:
+            entity = self._types[table_key]
+            ours = self.ours(table_key) if self.ours_changed(table_key) else None
+            if self.theirs_changed(table_key):
+                found = merge_table(
+                    entity, self.theirs(table_key), ours, self._decisions, property_level=self._property_level
+                )
+            else:
+                nothing = entity.arrow_schema.empty_table()
+                found = TableMerge(entity, TableDelta(entity, nothing, nothing)), []
+            self._merges[table_key] = found
+        return found
+
+    # --- what to do -----------------------------------------------------------------------------------------------
+
+    def fast_forward(self) -> _Plan:
+        """The target is where the branches parted: it becomes what the source is, and no row is looked at."""
+        _, ours, theirs = self._sides.states
+        adopted = tuple(
+            entry
+            for key, entry in theirs.tables.items()
+            if key not in ours.tables or self._is_news(ours.tables[key], entry)
+        )
+        removed = tuple(key for key in ours.tables if key not in theirs.tables)
+        # A table that moves meanwhile would make this a merge like any other.
+        return _Plan([], {}, [Unmoved(key) for key in ours.tables], adopted, (), removed)
+
+    def _is_news(self, before: TableEntry, entry: TableEntry) -> bool:
+        if before.staged_version == entry.staged_version:
+            return False
+        if before.type_id != entry.type_id or before.row_count != entry.row_count:
+            return True
+        # As many rows as before: perhaps the edits of the branch add up to nothing.
+        same_content = before.content_version == entry.content_version
+        return same_content or bool(self.theirs(entry.table_key).ids)
+
+    def merged(self) -> _Plan:
+        """Both moved: adopt what only the source changed, merge what both did."""
+        problems = self._schema_conflicts()
+        if problems:
+            return _Plan(problems, {}, [])
+        catalog: Catalog = self._sides.schema.catalog
+        both = [k for k in self._types if self.theirs_changed(k) and self.ours_changed(k)]
+        conflicts = [c for key in both for c in self._merge(key)[1]]
+        findings = check_merge(catalog, self, self._decisions)
+        for key, merge in findings.revised.items():
+            self._merges[key] = (merge, [])
+        adopted = [k for k in self._types if self._is_adoptable(k)]
+        entries = tuple(replace(self._sides.theirs[self._types[k].type_id].entry, table_key=k) for k in adopted)
+        merges = {k: m for k, (m, _) in self._merges.items() if k not in adopted and not m.is_empty}
+        kept = tuple(k for k in self._types if k not in adopted and self._types[k].type_id in self._sides.ours)
+        removed = tuple(
+            p.entry.table_key for i, p in self._sides.ours.items() if i not in {t.type_id for t in self._types.values()}
+        )
+        return _Plan([*conflicts, *findings.conflicts], merges, findings.requirements, entries, kept, removed)
+
+    def _is_adoptable(self, table_key: str) -> bool:
+        entity = self._types[table_key]
+        theirs = self._sides.theirs.get(entity.type_id)
+        if theirs is None:
+            return False
+        if entity.type_id not in self._sides.ours:
+            return True
+        if self.ours_changed(table_key) or not self.theirs_changed(table_key) or not _covers(theirs.entity, entity):
+            return False
+        known = self._merges.get(table_key)
+        if known is not None and not known[0].is_whole:
+            return False
+        before = self._sides.ours[entity.type_id].entry
+        return before.row_count != theirs.entry.row_count or bool(self.theirs(table_key).ids)
+
+    def _schema_conflicts(self) -> list[Conflict]:
+        found = [_schema_conflict(p.entity, p.message, p.base, p.ours, p.theirs) for p in self._sides.schema.problems]
+        kept = {t.type_id for t in self._types.values()}
+        for type_id, base in self._sides.base.items():
+            if type_id in kept:
+                continue
+            for side in (self._sides.ours, self._sides.theirs):
+                here = side.get(type_id)
+                if here is not None and not is_unchanged(base.entry, here.entry):
+                    key = here.entity.table_key
+                    found.append(_schema_conflict(key, f"one branch dropped {key}, the other changed its rows"))
+        return found
+
+    # --- doing it -------------------------------------------------------------------------------------------------
+
+    def publish(self, plan: _Plan) -> GraphCommit:
+        """Write and publish the merge."""
+        renamed: dict[str, str] = {}
+        effects: dict[str, Effect] = {}
+        changed: list[TableEntry] = []
+        files: list[str] = []
+        for key in plan.kept:
+            here = self._sides.ours[self._types[key].type_id]
+            merge = plan.merges.get(key)
+            if here.entity.table_key != key:
+                renamed[key] = here.entity.table_key
+            if key in renamed or not _covers(here.entity, self._types[key]):
+                entry, written = self._reshaped(here, self._types[key], merge)
+                changed.append(entry)
+                files.extend(written)
+            elif merge is not None:
+                effects[key] = merge.effect(self._sides.store.tables, self._txn.table(key))
+        graft = Graft(
+            adopted=plan.adopted,
+            reshaped=tuple(changed),
+            removed=plan.removed,
+            renamed=renamed,
+            schema_hash=self._sides.schema_hash,
+            merged_parent=self._sides.states[2].head,
+            commits=self._relation.theirs_only,
+        )
+        requirements = [r for r in plan.requirements if r.table_key in self._txn.base.tables]
+        return self._txn.commit(effects, requirements, graft=graft, files=files)
+
+    def _reshaped(self, here: Pinned, want: EntityType, merge: TableMerge | None) -> tuple[TableEntry, tuple[str, ...]]:
+        store = self._sides.store
+        made = reshaped(store, here.entry, here.entity, want)
+        if merge is None:
+            return made.entry, made.files
+        effect = merge.effect(store.tables, open_table(store, made.entry))
+        change = stage_change(store, made.entry, effect, self._txn.commit_id)
+        entry = replace(
+            made.entry, staged_version=change.staged_version, row_count=change.row_count, tail=change.tail,
+            high_water=change.high_water, content_version=self._txn.commit_id,
+        )  # fmt: skip
+        return entry, (*made.files, *change.files)
+
+
+def _covers(have: EntityType, want: EntityType) -> bool:
+    return not missing_columns(have, want) and set(columns_of(want)) <= set(columns_of(have))
+
+
+def _schema_conflict(
+    entity: str, message: str, base: object = None, ours: object = None, theirs: object = None
+) -> Conflict:
+    kind, _, name = entity.partition(":")
+    return Conflict(
+        kind=ConflictKind.SCHEMA_CONFLICT, entity_kind=kind, type_name=name, message=message, base=base, ours=ours,
+        theirs=theirs,
+    )  # fmt: skip
+
+
+def delete_merged(repository: Repository, result: MergeResult) -> MergeResult:
+    """Delete the branch that was merged. What stands in the way is part of the result, not an error."""
+    try:
+        repository.refs.delete(result.source)
+    except OmnigraphError as error:
+        return replace(result, branch_delete_error=error.message)
+    return replace(result, branch_deleted=True)

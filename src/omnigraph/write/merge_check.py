@@ -1,0 +1,229 @@
+"""What must still hold of the graph after a merge. The one seam between merging and validation.
+
+Both branches are valid by themselves, so whatever is wrong with the merged graph lies between a change of one side and
+a change of the other. Each check therefore reads changed rows only. What was read is returned as requirements, and the
+publisher repeats them if the target moves.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.schema.catalog import Catalog, EdgeType, EntityType
+from omnigraph.storage.lookup import rows_where_any
+from omnigraph.storage.tables import Table
+from omnigraph.versioning.diff import TableDelta
+from omnigraph.versioning.plan import KeysPresent, NoIncident, Requirement
+from omnigraph.write.merge_conflicts import OURS, THEIRS, Conflict, ConflictKind, Decisions
+from omnigraph.write.merge_rows import TableMerge
+from omnigraph.write.validate import End, ends_of
+
+Row = dict[str, Any]
+Merges = dict[str, TableMerge]
+
+
+class Changes(Protocol):
+    """The changed rows of either side, computed when first asked for. Keys are those of the merged schema."""
+
+    def ours_changed(self, table_key: str) -> bool:
+        """Whether the target changed rows of the table."""
+        ...
+
+    def theirs_changed(self, table_key: str) -> bool:
+        """Whether the source did."""
+        ...
+
+    def ours(self, table_key: str) -> TableDelta:
+        """The target's changes since the base."""
+        ...
+
+    def merge_of(self, table_key: str) -> TableMerge:
+        """What the merge does to the table."""
+        ...
+
+    def target(self, table_key: str) -> Table:
+        """The target's table, before the merge."""
+        ...
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Conflicts, resolved or open, what resolving them changes, and what the publisher has to check again."""
+
+    conflicts: list[Conflict] = field(default_factory=list)
+    requirements: list[Requirement] = field(default_factory=list)
+    revised: Merges = field(default_factory=dict)
+
+
+def check_merge(catalog: Catalog, changes: Changes, decisions: Decisions) -> Findings:
+    """Everything that the merged graph would violate, all together."""
+    findings = Findings()
+    for edge in catalog.edges.values():
+        for end in ends_of(edge):
+            _check_end(catalog, edge, end, changes, decisions, findings)
+    for entity in catalog.entity_types:
+        if changes.ours_changed(entity.table_key) and changes.theirs_changed(entity.table_key):
+            merge = _current(changes, findings, entity.table_key)
+            findings.conflicts.extend(_unique_conflicts(entity, merge, changes.ours(entity.table_key)))
+            if isinstance(entity, EdgeType):
+                findings.conflicts.extend(_cardinality_conflicts(entity, merge, changes))
+    return findings
+
+
+def _current(changes: Changes, findings: Findings, table_key: str) -> TableMerge:
+    return findings.revised.get(table_key) or changes.merge_of(table_key)
+
+
+def _check_end(
+    catalog: Catalog, edge: EdgeType, end: End, changes: Changes, decisions: Decisions, findings: Findings
+) -> None:
+    """Edges of one side that meet a deletion of the other, at one end of one edge type."""
+    if changes.theirs_changed(edge.table_key) and changes.ours_changed(end.node_key):
+        _arriving_edges(catalog, edge, end, changes, decisions, findings)
+    if changes.theirs_changed(end.node_key) and changes.ours_changed(edge.table_key):
+        _standing_edges(edge, end, changes, decisions, findings)
+    _require(edge, end, changes, findings)
+
+
+def _arriving_edges(
+    catalog: Catalog, edge: EdgeType, end: End, changes: Changes, decisions: Decisions, findings: Findings
+) -> None:
+    """The source brings an edge to a node that the target deleted. Theirs: the node comes back. Ours: no edge."""
+    nodes = changes.ours(end.node_key)
+    lost = nodes.deleted - _current(changes, findings, end.node_key).upserted
+    if not lost:
+        return
+    merge = _current(changes, findings, edge.table_key)
+    found = _rows_at(merge.rows(), end.column, lost)
+    if not found:
+        return
+    side = decisions.side(ConflictKind.ORPHAN_EDGE, edge)
+    for row in found:
+        findings.conflicts.append(_orphan(edge, end, row, theirs=row, side=side))
+    if side == OURS:
+        findings.revised[edge.table_key] = merge.without(frozenset(row["id"] for row in found))
+    elif side == THEIRS:
+        wanted = {row[end.column] for row in found}
+        back = {i: image for i in wanted if (image := nodes.row(i, after=False)) is not None}
+        findings.revised[end.node_key] = _current(changes, findings, end.node_key).also(rows=back)
+
+
+def _standing_edges(edge: EdgeType, end: End, changes: Changes, decisions: Decisions, findings: Findings) -> None:
+    """The source deletes a node that an edge of the target names. Theirs: the edge goes too. Ours: the node stays."""
+    gone = _current(changes, findings, end.node_key).dropped
+    if not gone:
+        return
+    merge = _current(changes, findings, edge.table_key)
+    found = [
+        row
+        for row in _rows_at(changes.ours(edge.table_key).after, end.column, gone)
+        if row["id"] not in merge.dropped and row["id"] not in merge.upserted
+    ]
+    if not found:
+        return
+    side = decisions.side(ConflictKind.ORPHAN_EDGE, edge)
+    for row in found:
+        findings.conflicts.append(_orphan(edge, end, row, ours=row, side=side))
+    if side == THEIRS:
+        findings.revised[edge.table_key] = merge.also(dropped=frozenset(row["id"] for row in found))
+    elif side == OURS:
+        kept = frozenset(row[end.column] for row in found)
+        node_merge = _current(changes, findings, end.node_key)
+        findings.revised[end.node_key] = node_merge.without(kept)
+
+
+def _require(edge: EdgeType, end: End, changes: Changes, findings: Findings) -> None:
+    if changes.theirs_changed(edge.table_key):
+        merge = _current(changes, findings, edge.table_key)
+        ends = set(pc.unique(merge.rows()[end.column]).to_pylist()) if merge.upserted else set()
+        if changes.theirs_changed(end.node_key):
+            ends -= _current(changes, findings, end.node_key).upserted
+        if ends:
+            findings.requirements.append(KeysPresent(end.node_key, tuple(sorted(ends))))
+    if changes.theirs_changed(end.node_key):
+        gone = _current(changes, findings, end.node_key).dropped
+        if gone:
+            findings.requirements.append(NoIncident(edge.table_key, (end.column,), tuple(sorted(gone))))
+
+
+def _rows_at(rows: pa.Table, column: str, ids: frozenset[str]) -> list[Row]:
+    mask = pc.is_in(rows[column], value_set=pa.array(sorted(ids), pa.string()))
+    found: list[Row] = rows.filter(mask).to_pylist()
+    return found
+
+
+def _orphan(
+    edge: EdgeType, end: End, row: Row, *, ours: Row | None = None, theirs: Row | None = None, side: str | None
+) -> Conflict:
+    node = end.node_key.partition(":")[2]
+    return Conflict(
+        kind=ConflictKind.ORPHAN_EDGE, entity_kind="edge", type_name=edge.name, entity_id=row["id"],
+        message=f"{edge.name} {row['id']!r} names {node} {row[end.column]!r}, which the other branch deleted",
+        ours=ours, theirs=theirs, resolution=side,
+    )  # fmt: skip
+
+
+def _unique_conflicts(entity: EntityType, merge: TableMerge, ours: TableDelta) -> Iterator[Conflict]:
+    """One unique value, given to two entities by the two branches."""
+    if not entity.uniques or merge.is_empty:
+        return
+    written = merge.rows()
+    for group in entity.uniques:
+        columns = [name if name in ("src", "dst") else entity.property(name).column for name in group]
+        taken = _by_value(ours.after, columns, merge.dropped | merge.upserted)
+        for value, entity_id in _by_value(written, columns, frozenset()).items():
+            if value in taken and taken[value] != entity_id:
+                shown = ", ".join(f"{n}={v!r}" for n, v in zip(group, value, strict=True))
+                yield Conflict(
+                    kind=ConflictKind.UNIQUE_VIOLATION, entity_kind=entity.kind, type_name=entity.name,
+                    entity_id=entity_id, message=f"{entity.name} {entity_id!r} and {taken[value]!r} both have {shown}",
+                    ours=ours.image(taken[value], after=True), theirs=merge.theirs.image(entity_id, after=True),
+                )  # fmt: skip
+
+
+def _by_value(rows: pa.Table, columns: list[str], skipped: frozenset[str]) -> dict[tuple[Any, ...], str]:
+    found: dict[tuple[Any, ...], str] = {}
+    for row in rows.select(["id", *(c for c in columns if c != "id")]).to_pylist():
+        value = tuple(row[c] for c in columns)
+        if row["id"] not in skipped and None not in value:
+            found[value] = row["id"]
+    return found
+
+
+def _cardinality_conflicts(edge: EdgeType, merge: TableMerge, changes: Changes) -> Iterator[Conflict]:
+    """Sources at which both branches changed edges, counted as they would be after the merge."""
+    low, high = edge.cardinality.min, edge.cardinality.max
+    if (low == 0 and high is None) or merge.is_empty:
+        return
+    theirs, ours = merge.theirs, changes.ours(edge.table_key)
+    touched = {src for rows in (theirs.before, theirs.after) for src in rows["src"].to_pylist()}
+    touched &= {src for rows in (ours.before, ours.after) for src in rows["src"].to_pylist()}
+    if not touched:
+        return
+    counts = _counts_after(edge, merge, changes, sorted(touched))
+    for src in sorted(touched):
+        count = counts[src]
+        if (high is not None and count > high) or (0 < count < low):
+            bounds = f"{low}..{'' if high is None else high}"
+            yield Conflict(
+                kind=ConflictKind.CARDINALITY_VIOLATION, entity_kind="edge", type_name=edge.name, entity_id=src,
+                message=f"{src!r} would have {count} {edge.name} edges; @card allows {bounds}",
+                ours=sum(1 for s in ours.after["src"].to_pylist() if s == src),
+                theirs=sum(1 for s in theirs.after["src"].to_pylist() if s == src),
+            )  # fmt: skip
+
+
+def _counts_after(edge: EdgeType, merge: TableMerge, changes: Changes, sources: list[str]) -> Mapping[str, int]:
+    standing = rows_where_any(changes.target(edge.table_key), ["src"], sources)
+    replaced = merge.dropped | merge.upserted
+    counts = Counter(
+        src for i, src in zip(standing["id"].to_pylist(), standing["src"].to_pylist(), strict=True) if i not in replaced
+    )
+    counts.update(merge.rows()["src"].to_pylist())
+    return counts

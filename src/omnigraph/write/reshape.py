@@ -1,0 +1,91 @@
+"""Bringing a table to the columns of a type: what is missing is added, null, with its default, or as a wider copy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from omnigraph.schema.catalog import EntityType, Property
+from omnigraph.storage.columns import NewColumn, add_columns
+from omnigraph.storage.effects import AppendRows
+from omnigraph.storage.indexes import high_water
+from omnigraph.storage.layout import detached_file, table_path
+from omnigraph.storage.staged import write_rows
+from omnigraph.storage.tables import Table
+from omnigraph.versioning.diff import columns_of, in_shape
+from omnigraph.versioning.snapshot import TableEntry
+from omnigraph.versioning.staging import open_table, stage_change
+from omnigraph.versioning.store import GraphStore, mint
+
+
+@dataclass(frozen=True, slots=True)
+class Reshaped:
+    """An entry that holds all columns of a type, and the files that must be on disk before it is published."""
+
+    entry: TableEntry
+    files: tuple[str, ...] = ()
+
+
+def missing_columns(have: EntityType, want: EntityType) -> list[NewColumn]:
+    """The columns of `want` that a table of `have` lacks. A property is known by its id, whatever its column."""
+    present = set(columns_of(have))
+    own = {p.property_id: p for p in have.properties}
+    return [_new_column(p, own.get(p.property_id)) for p in want.properties if p.column not in present]
+
+
+def _new_column(prop: Property, earlier: Property | None) -> NewColumn:
+    if earlier is not None:
+        return NewColumn(prop.arrow_field, copy_of=earlier.column)
+    return NewColumn(prop.arrow_field, default=prop.default)
+
+
+def reshaped(store: GraphStore, entry: TableEntry, have: EntityType, want: EntityType) -> Reshaped:
+    """The table with every column of `want`. Its rows, and so its content version, stay what they are."""
+    columns = missing_columns(have, want)
+    if not columns:
+        return Reshaped(replace(entry, table_key=want.table_key))
+    base = open_table(store, entry)
+    table = add_columns(store.tables, base, columns)
+    changed = replace(
+        entry,
+        table_key=want.table_key,
+        staged_version=table.version,
+        row_count=table.row_count,
+        high_water=high_water(table, entry.high_water),
+        tail=entry.tail.restricted(table.uncovered_fragments),
+    )
+    return Reshaped(changed, new_files(base, table))
+
+
+def born(store: GraphStore, entity: EntityType, commit_id: str) -> TableEntry:
+    """A new, empty table for a type."""
+    location = table_path(entity.table_key, mint())
+    table = store.tables.create(location, entity.arrow_schema)
+    return TableEntry(
+        table_key=entity.table_key, type_id=entity.type_id, location=location, table_version=1,
+        staged_version=table.version, content_version=commit_id, row_count=0, commit_id=commit_id,
+    )  # fmt: skip
+
+
+def rewritten(store: GraphStore, entry: TableEntry, have: EntityType, want: EntityType, commit_id: str) -> Reshaped:
+    """A new table with exactly the columns of `want` and the rows of the old one: nothing of the rest is left in it."""
+    fresh = replace(born(store, want, commit_id), table_version=entry.table_version)
+    source = open_table(store, entry)
+    if not source.row_count:
+        return Reshaped(replace(fresh, content_version=entry.content_version))
+    rows = in_shape(source.scan(columns_of(have)), have, want)
+    fragments = write_rows(store.tables, open_table(store, fresh), rows)
+    change = stage_change(store, fresh, AppendRows(fragments), commit_id)
+    changed = replace(
+        fresh, staged_version=change.staged_version, row_count=change.row_count, high_water=change.high_water,
+        tail=change.tail, content_version=entry.content_version,
+    )  # fmt: skip
+    return Reshaped(changed, change.files)
+
+
+def new_files(base: Table, table: Table) -> tuple[str, ...]:
+    """Files of a version that the version before it did not have."""
+    old: Sequence[str] = base.data_files()
+    known = set(old)
+    fresh = [f"{table.path}/{name}" for name in table.data_files() if name not in known]
+    return (*fresh, f"{table.path}/{detached_file(table.version)}")
