@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import warnings
+
+from omnigraph.maintenance.cleanup import CleanupPolicy, CleanupReport, cleanup
 from omnigraph.maintenance.repair import RepairReport, repair
 from omnigraph.versioning.repository import Repository
+
+_FEW = 3
 
 
 class Maintenance:
@@ -15,3 +21,24 @@ class Maintenance:
     def repair(self, confirm: bool = False) -> RepairReport:
         """Report damage and foreign drift; with `confirm`, move provably damaged files away."""
         return repair(self._repository, confirm=confirm)
+
+    def cleanup(
+        self, keep: int | None = 10, older_than: dt.timedelta | float | None = None, confirm: bool = False,
+        grace: dt.timedelta | float | None = None, *, force: bool = False,
+    ) -> CleanupReport:  # fmt: skip
+        """Say what old versions and abandoned files would be deleted; with `confirm`, delete them.
+
+        Of each branch the newest `keep` versions stay, and all younger than `older_than` (a timedelta, or seconds).
+        Tags, merge bases and unfinished writes keep what they need. `grace` replaces both the hour that superseded
+        versions stay and the seven days that unpublished files do.
+        """
+        if keep is not None and keep < _FEW:
+            warnings.warn(
+                f"keeping {keep} versions leaves little to travel back to; 10 is recommended", UserWarning, stacklevel=2
+            )
+        policy = CleanupPolicy(keep, _duration(older_than), _duration(grace), force)
+        return cleanup(self._repository, policy, confirm=confirm)
+
+
+def _duration(value: dt.timedelta | float | None) -> dt.timedelta | None:
+    return value if value is None or isinstance(value, dt.timedelta) else dt.timedelta(seconds=value)

@@ -59,6 +59,10 @@ class Point(StrEnum):
     FOLD_INDEXED = "fold.after_index"
     FOLD_PUBLISHED = "fold.after_publish"
 
+    GC_CONDEMNED = "cleanup.after_list"
+    GC_SWEPT = "cleanup.after_batch"
+    OPTIMIZE_STAGED = "optimize.after_stage"
+
     RECOVERY_TAKEN = "recovery.after_take_over"
     RECOVERY_PUBLISHED = "recovery.after_publish"
     RECOVERY_BEFORE_AUDIT = "recovery.before_audit"

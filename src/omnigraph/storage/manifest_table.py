@@ -49,6 +49,12 @@ class ManifestVersion:
         with translated(f"reading {self.location} version {self.version}"):
             return self.dataset.scanner(columns=columns, scan_in_order=True).to_table()
 
+    def data_files(self) -> frozenset[str]:
+        """The data files, relative to the root, that this version is made of."""
+        with translated(f"reading {self.location} version {self.version}"):
+            fragments = [fragment.metadata for fragment in self.dataset.get_fragments()]
+        return frozenset(f"{self.location}/data/{file.path}" for f in fragments for file in f.files)
+
 
 class ManifestStore:
     """Opens, creates and swaps manifests below one root."""

@@ -74,6 +74,11 @@ class Claims:
                 closed.add((owner, generation))
         return [ListedClaim(n, g, (n, g) in closed) for n, g in sorted(claimed.items())]
 
+    def every(self) -> list[Branch]:
+        """Every generation of every name, ended ones included."""
+        found = (self._objects.get_json(i.path) for i in self._objects.list(REFS) if i.path.endswith(".json"))
+        return [Branch(**value) for value in found if value is not None]
+
     def read(self, claim: ListedClaim) -> Branch:
         """The branch behind a claim."""
         path = _path(claim.name, claim.generation, "json")

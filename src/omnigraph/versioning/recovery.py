@@ -11,6 +11,7 @@ import datetime as dt
 import json
 import threading
 import warnings
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -105,6 +106,18 @@ class Recovery:
         names = [name for name in RecoveryRecord.__slots__ if name != "created_at"]
         schema = pa.schema([*(pa.field(n, pa.string()) for n in names), pa.field("created_at", pa.int64())])
         return pa.Table.from_pylist(rows, schema=schema)
+
+    def pending_plans(self) -> Iterator[PublishPlan]:
+        """The plans of unresolved intents that have got as far as naming one."""
+        for files in self._intents.list():
+            plan = self._plan(files)
+            if plan is not None:
+                yield plan
+
+    def has_live_owners(self) -> bool:
+        """Whether some writer is between its intent and its commit right now."""
+        now = self._store.store_clock()
+        return any(not f.is_aborted and not self._is_expired(f, now) for f in self._intents.list())
 
     def _is_expired(self, files: IntentFiles, now: dt.datetime) -> bool:
         settings = self._store.settings

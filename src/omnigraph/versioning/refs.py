@@ -146,6 +146,10 @@ class Refs:
     def _is_open(self, branch: Branch) -> bool:
         return not self._tips.of(branch.name, branch.native_branch).state().closed
 
+    def every_incarnation(self) -> list[Branch]:
+        """Every branch that was ever claimed, deleted ones included."""
+        return self._claims.every()
+
     def list(self) -> list[Branch]:
         """Main, then every open branch by name."""
         claimed = self._claimed()

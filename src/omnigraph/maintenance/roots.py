@@ -1,0 +1,205 @@
+"""What a collector must keep: states that the policy retains, tags, merge bases, live intents.
+
+A state is a manifest version of a branch. Every pin it names is a root; so is what it refers to by name (settled
+history, change lists). States that the policy gives up are read as well: what only they name was published once and
+needs no staging grace.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from omnigraph.errors import CorruptGraph, MissingData, VersionNotFound
+from omnigraph.storage.layout import MANIFEST, manifest_path, unquoted
+from omnigraph.storage.manifest_table import ManifestVersion
+from omnigraph.storage.objects import ObjectInfo
+from omnigraph.versioning.ancestry import merge_bases
+from omnigraph.versioning.claims import MAIN, Branch
+from omnigraph.versioning.commits import GraphCommit
+from omnigraph.versioning.history import walk
+from omnigraph.versioning.manifest import ManifestState, read_state
+from omnigraph.versioning.repository import Repository
+
+_VERSION = re.compile(r"/_versions/(\d{20})\.manifest$")
+Pin = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How much history stays. A version goes when it is beyond `keep` and older than `older_than`, where given.
+
+    `superseded_grace`: what was published stays at least that long after something newer replaced it.
+    `staging_grace`: what was never published, or is named by nothing, stays at least that long after it was written.
+    """
+
+    keep: int | None
+    older_than: dt.timedelta | None
+    superseded_grace: dt.timedelta
+    staging_grace: dt.timedelta
+
+
+@dataclass
+class Roots:
+    """Pins and objects that stay, and pins that were published and are given up."""
+
+    pins: set[Pin] = field(default_factory=set)
+    objects: set[str] = field(default_factory=set)
+    given_up: set[Pin] = field(default_factory=set)
+    given_up_objects: set[str] = field(default_factory=set)
+    table_keys: dict[str, str] = field(default_factory=dict)
+    manifests: dict[str, ManifestHistory] = field(default_factory=dict)
+    manifest_files: dict[str, dict[int, frozenset[str]]] = field(default_factory=dict)
+
+    def keep_state(self, state: ManifestState) -> None:
+        """Everything that one state names stays."""
+        self.pins.update(self._pins(state))
+        self.objects.update(_named_objects(state))
+
+    def give_up_state(self, state: ManifestState) -> None:
+        """One state goes; what it names goes unless something else keeps it."""
+        self.given_up.update(self._pins(state))
+        self.given_up_objects.update(_named_objects(state))
+
+    def files_of_manifest(self, location: str, versions: Iterable[int]) -> frozenset[str]:
+        """The data files of some versions of a manifest."""
+        known = self.manifest_files.get(location, {})
+        return frozenset(file for version in versions for file in known.get(version, ()))
+
+    def _pins(self, state: ManifestState) -> Iterator[Pin]:
+        for entry in state.tables.values():
+            self.table_keys.setdefault(entry.location, entry.table_key)
+            yield entry.location, entry.staged_version
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestHistory:
+    """The versions of one manifest: those that stay and those that go."""
+
+    kept: frozenset[int]
+    given_up: frozenset[int]
+    files: dict[int, ObjectInfo]
+
+
+def find_roots(repository: Repository, retention: Retention, now: dt.datetime) -> Roots:
+    """All roots at this moment."""
+    roots = Roots()
+    bases = merge_bases(repository)
+    pinned = _pinned_versions(repository, bases)
+    open_branches = {branch.native_branch for branch in repository.refs.list()}
+    for branch, is_claimed in _incarnations(repository):
+        location = manifest_path(branch.native_branch)
+        held = pinned.get(branch.native_branch, frozenset())
+        history = _history(repository, location, retention, now, held)
+        if branch.native_branch not in open_branches:
+            # A manifest without a claim may be a branch that is just being created.
+            grace = retention.superseded_grace if is_claimed else retention.staging_grace
+            history = _ended(history, grace, now, held)
+        roots.manifests[location] = history
+        _read_states(repository, branch, history, roots)
+    _keep_intents(repository, roots)
+    return roots
+
+
+def _pinned_versions(repository: Repository, bases: Iterable[GraphCommit]) -> dict[str | None, frozenset[int]]:
+    """Manifest versions that tags and merge bases hold, by incarnation."""
+    found: dict[str | None, set[int]] = {}
+    for tag in repository.tags.list():
+        found.setdefault(tag.native_branch, set()).add(tag.manifest_version)
+    for commit in bases:
+        found.setdefault(commit.native_branch, set()).add(commit.manifest_version)
+    return {native: frozenset(versions) for native, versions in found.items()}
+
+
+def _incarnations(repository: Repository) -> Iterator[tuple[Branch, bool]]:
+    """Main and every incarnation that still has a manifest, deleted ones included, and whether it has a claim."""
+    yield Branch(MAIN), True
+    listed = repository.store.objects.list(f"{MANIFEST}/tree/")
+    claimed = {manifest_path(b.native_branch): b for b in repository.refs.every_incarnation()}
+    for segment in sorted({info.path.split("/")[2] for info in listed}):
+        branch = claimed.get(f"{MANIFEST}/tree/{segment}")
+        native = unquoted(segment)
+        yield (branch, True) if branch is not None else (Branch(native.rpartition(".")[0], native), False)
+
+
+def _history(
+    repository: Repository, location: str, retention: Retention, now: dt.datetime, pinned: frozenset[int]
+) -> ManifestHistory:
+    files = {
+        2**64 - 1 - int(match[1]): info
+        for info in repository.store.objects.list(f"{location}/_versions/")
+        if (match := _VERSION.search(info.path))
+    }
+    versions = sorted(files, reverse=True)
+    kept: set[int] = set()
+    newer: ObjectInfo | None = None
+    for place, version in enumerate(versions):
+        superseded = None if newer is None else now - newer.modified
+        if _stays(place, files[version], superseded, retention, now) or version in pinned:
+            kept.add(version)
+        newer = files[version]
+    return ManifestHistory(frozenset(kept), frozenset(files.keys() - kept), files)
+
+
+def _stays(
+    place: int, info: ObjectInfo, superseded: dt.timedelta | None, retention: Retention, now: dt.datetime
+) -> bool:
+    if superseded is None or superseded < retention.superseded_grace:
+        return True
+    if retention.keep is not None and place < retention.keep:
+        return True
+    return retention.older_than is not None and now - info.modified < retention.older_than
+
+
+def _ended(history: ManifestHistory, grace: dt.timedelta, now: dt.datetime, pinned: frozenset[int]) -> ManifestHistory:
+    """A branch that is no more keeps nothing for its own sake once its end lies far enough back."""
+    newest = max(history.files, default=None)
+    if newest is None or now - history.files[newest].modified < grace:
+        return ManifestHistory(frozenset(history.files), frozenset(), history.files)
+    kept = history.kept & pinned
+    return ManifestHistory(kept, frozenset(history.files.keys() - kept), history.files)
+
+
+def _read_states(repository: Repository, branch: Branch, history: ManifestHistory, roots: Roots) -> None:
+    location = manifest_path(branch.native_branch)
+    files = roots.manifest_files.setdefault(location, {})
+    lineage: frozenset[str] | None = None
+    for version in sorted(history.files, reverse=True):
+        opened = _opened(repository, location, version)
+        if opened is None:
+            continue
+        files[version] = opened.data_files()
+        state = read_state(opened, branch.name, branch.native_branch)
+        if lineage is None:
+            lineage = frozenset(c.graph_commit_id for c in walk(repository.store.objects, state))
+        if version in history.kept:
+            roots.keep_state(state)
+        elif state.head in lineage:
+            # A swap that landed in a reclaimed past was never published: its pins may still be on their way.
+            roots.give_up_state(state)
+
+
+def _opened(repository: Repository, location: str, version: int) -> ManifestVersion | None:
+    try:
+        return repository.store.manifests.at(location, version)
+    except (VersionNotFound, MissingData, CorruptGraph):
+        return None
+
+
+def _named_objects(state: ManifestState) -> Iterator[str]:
+    yield from (extent.location for extent in state.extents)
+    for entry in state.tables.values():
+        if "file" in entry.changes:
+            yield str(entry.changes["file"])
+
+
+def _keep_intents(repository: Repository, roots: Roots) -> None:
+    """What unfinished writes have staged stays; what such a write adopted from elsewhere too."""
+    for plan in repository.recovery.pending_plans():
+        for change in plan.changes:
+            roots.pins.add((change.location, change.staged_version))
+            roots.pins.add((change.location, change.base_version))
+            roots.objects.update(change.files)
+        roots.pins.update((e.location, e.staged_version) for e in (*plan.graft.adopted, *plan.graft.reshaped))
