@@ -143,3 +143,16 @@ def datetime_to_ms(value: dt.datetime) -> int:
     """Milliseconds since the epoch; a naive value is taken as UTC."""
     aware = value if value.tzinfo else value.replace(tzinfo=dt.UTC)
     return (aware - EPOCH_DATETIME) // dt.timedelta(milliseconds=1)
+
+
+def canonical_texts(values: pa.Array) -> pa.Array:
+    """`canonical_text` of every value of a column, by its Arrow type; null stays null."""
+    kind = values.type
+    if pa.types.is_floating(kind):
+        scalar = Scalar.F32 if kind == pa.float32() else Scalar.F64
+        return pa.array([None if v is None else canonical_text(v, scalar) for v in values.to_pylist()], pa.string())
+    if pa.types.is_date(kind):
+        return values.cast(pa.date32()).cast(pa.int32()).cast(pa.string())
+    if pa.types.is_timestamp(kind):
+        return values.cast(pa.timestamp("ms", kind.tz)).cast(pa.int64()).cast(pa.string())
+    return values.cast(pa.string())

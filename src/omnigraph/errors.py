@@ -5,10 +5,11 @@
     OmnigraphError
      +- LanguageError        fix the text        ParseError SchemaError TypeCheckError JobError   (span, excerpt, hint)
      +- DataError            fix the rows        InvalidValue MissingValue UnknownField DuplicateKey MissingEndpoint
+     |                                           CardinalityViolation   (.violations: every row that is wrong)
      +- InvalidArgument      fix the call        (also a ValueError)
      +- ConflictError        refresh and decide  ExpectedVersionMismatch SchemaMoved KeyConflict EndpointConflict
-     |                                           PreconditionFailed PublishContention NameTaken BranchGone
-     |                                           BranchInUse PlanExpired
+     |                                           ConstraintConflict PreconditionFailed PublishContention NameTaken
+     |                                           BranchGone BranchInUse PlanExpired
      +- MergeConflict        decide              .conflicts
      +- NotFound             fix the name        GraphNotFound BranchNotFound CommitNotFound TagNotFound TypeNotFound
      |                                           VersionNotFound HistoricalVersionReclaimed
@@ -146,8 +147,44 @@ class JobError(LanguageError):
 # --- fix the rows -----------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Violation:
+    """One row that breaks one rule. `row` is its line in a text file, else its place in the input, from 1."""
+
+    rule: str
+    message: str
+    type_key: str | None = None
+    field: str | None = None
+    value: Any = None
+    entity_id: str | None = None
+    path: str | None = None
+    row: int | None = None
+    column: int | None = None
+    hint: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The message with the place of the row."""
+        if self.row is None:
+            return self.message if self.path is None else f"{self.path}: {self.message}"
+        if self.path is None:
+            return f"row {self.row}: {self.message}"
+        place = f"{self.path}:{self.row}" if self.column is None else f"{self.path}:{self.row}:{self.column}"
+        return f"{place}: {self.message}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON-ready, absent fields left out."""
+        line = self.row if self.path is not None else None
+        found = {
+            "rule": self.rule, "message": self.message, "type_key": self.type_key, "field": self.field,
+            "value": None if self.value is None else str(self.value)[:200], "entity_id": self.entity_id,
+            "path": self.path, "row": self.row, "line": line, "column": self.column,
+        }  # fmt: skip
+        return {k: v for k, v in found.items() if v is not None}
+
+
 class DataError(OmnigraphError):
-    """A row is wrong. Nothing was written."""
+    """A row is wrong. Nothing was written. `violations` lists every wrong row that was found."""
 
     code = "data_error"
 
@@ -160,16 +197,23 @@ class DataError(OmnigraphError):
         field: str | None = None,
         path: str | None = None,
         hint: str | None = None,
+        violations: tuple[Violation, ...] = (),
     ) -> None:
         super().__init__(message, hint=hint)
         self.type_key = type_key
         self.row = row
         self.field = field
         self.path = path
+        self.violations = violations
 
     def details(self) -> dict[str, Any]:
-        """Where in the input the row stands."""
-        found = {"type_key": self.type_key, "row": self.row, "field": self.field, "path": self.path}
+        """Where in the input the row stands, and all that is wrong when it is more than one thing."""
+        line = self.row if self.path is not None else None
+        found = {"type_key": self.type_key, "row": self.row, "field": self.field, "path": self.path, "line": line}
+        if self.violations:
+            found["column"] = self.violations[0].column
+        if len(self.violations) > 1:
+            found["violations"] = [each.as_dict() for each in self.violations]  # type: ignore[assignment]
         return {k: v for k, v in found.items() if v is not None}
 
 
@@ -192,7 +236,7 @@ class UnknownField(DataError):
 
 
 class DuplicateKey(DataError):
-    """Two rows of one input have the same key."""
+    """Two rows have the same key or unique value."""
 
     code = "duplicate_key"
 
@@ -201,6 +245,12 @@ class MissingEndpoint(DataError):
     """An edge names a node that does not exist."""
 
     code = "missing_endpoint"
+
+
+class CardinalityViolation(DataError):
+    """A node would have more or fewer edges of a type than its schema allows."""
+
+    code = "cardinality_violation"
 
 
 class InvalidArgument(OmnigraphError, ValueError):
@@ -258,18 +308,40 @@ class KeyConflict(ConflictError):
     code = "key_conflict"
     retryable = False
 
-    def __init__(self, type_key: str, entity_id: str) -> None:
+    def __init__(
+        self, type_key: str, entity_id: str, *, message: str | None = None, violations: tuple[Violation, ...] = ()
+    ) -> None:
         super().__init__(
-            f"{type_key} already has an entity with id {entity_id!r}",
-            hint="use mode='merge' to update existing entities",
+            message or taken_text(type_key, entity_id), hint="use mode='merge' to update existing entities"
         )
         self.type_key = type_key
         self.entity_id = entity_id
+        self.violations = violations
 
     def details(self) -> dict[str, Any]:
-        """Which key of which type."""
+        """Which key of which type, and where it stands in the input."""
         kind, _, name = self.type_key.partition(":")
-        return {"key_conflict": {"entity_kind": kind, "type_name": name, "entity_id": self.entity_id}}
+        found: dict[str, Any] = {"key_conflict": {"entity_kind": kind, "type_name": name, "entity_id": self.entity_id}}
+        if self.violations and self.violations[0].path is not None:
+            found |= {"path": self.violations[0].path, "line": self.violations[0].row}
+        if len(self.violations) > 1:
+            found["violations"] = [each.as_dict() for each in self.violations]
+        return found
+
+
+def taken_text(type_key: str, entity_id: str) -> str:
+    """What to say of an id that exists already."""
+    return f"{type_key} already has an entity with id {entity_id!r}"
+
+
+class ConstraintConflict(ConflictError):
+    """Another write came first, and together with it this one would break a rule of the schema."""
+
+    code = "constraint_conflict"
+
+    def __init__(self, message: str, *, type_key: str) -> None:
+        super().__init__(message, hint="read the branch again and repeat the write if it still makes sense")
+        self.type_key = type_key
 
 
 class EndpointConflict(ConflictError):

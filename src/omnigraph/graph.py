@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -36,8 +36,8 @@ from omnigraph.versioning.store import GraphStore, Settings
 from omnigraph.write.attempts import reprepared
 from omnigraph.write.create import create_graph
 from omnigraph.write.delete import DeleteResult, delete_entities
-from omnigraph.write.load import LoadResult, load_rows
-from omnigraph.write.validate import APPEND, OVERWRITE
+from omnigraph.write.load import APPEND, OVERWRITE, LoadRequest, LoadResult, load_rows
+from omnigraph.write.sources import inputs_of
 
 _MAX_QUERIES = 512
 
@@ -95,22 +95,24 @@ class Graph:
 
     def load(
         self, data: Any, mode: str = "append", branch: str = MAIN, from_branch: str | None = None,
-        actor: str | None = None, *, message: str | None = None, expect_head: str | None = None,
+        actor: str | None = None, *, message: str | None = None, expect_head: str | None = None, **options: Any,
     ) -> LoadResult:  # fmt: skip
         """Write nodes and edges in one commit.
 
-        `data` is an iterable of envelope rows, or a mapping of type name to a `pyarrow.Table` or list of dicts.
-        `append` refuses ids that exist, `merge` replaces them, `overwrite` replaces every row of the types given.
-        `from_branch` forks `branch` from it when it does not exist yet.
+        `data` is a path, several paths, an iterable of envelope rows, or a mapping of type name to a path, a frame
+        (pyarrow, pandas, polars) or a list of dicts. `append` refuses ids that exist, `merge` replaces them,
+        `overwrite` replaces every row of the types given. `from_branch` forks `branch` when it does not exist yet.
+        Further options: `dry_run`, `max_errors` (leave out so many bad rows), `ignore_unknown`, `idempotency_key`
+        and `progress` (called with numbers of bytes).
         """
-        rows = data if isinstance(data, (Mapping, Sequence)) or not isinstance(data, Iterable) else list(data)
+        request = LoadRequest(
+            inputs=inputs_of(data), mode=mode, branch=branch, actor=actor, message=message, expect_head=expect_head,
+            **options,
+        )  # fmt: skip
         created = self._fork_if_missing(branch, from_branch)
 
         def attempt(fresh: bool) -> LoadResult:
-            return load_rows(
-                self._repository, rows, mode=mode, branch=branch, actor=actor, message=message,
-                expect_head=expect_head, fresh=fresh,
-            )  # fmt: skip
+            return load_rows(self._repository, request, fresh=fresh)
 
         fresh_first = mode != APPEND or self._store.root.is_local
         try:
@@ -119,6 +121,8 @@ class Graph:
             if created:  # a refused load leaves nothing behind, also not the branch it would have begun
                 self._repository.refs.delete(branch)
             raise
+        if created and request.dry_run:
+            self._repository.refs.delete(branch)
         return replace(result, base_branch=from_branch, branch_created=created)
 
     def delete(

@@ -33,7 +33,8 @@ from omnigraph.versioning.plan import KeysAbsent, Pin, PublishPlan
 from omnigraph.versioning.staging import open_table, stage_change
 from omnigraph.versioning.store import Settings, mint
 from omnigraph.write.coverage import fold
-from omnigraph.write.rows import batches_from_envelopes
+from omnigraph.write.rows import batch_from_rows
+from omnigraph.write.validation import Findings, Places
 from tests.conftest import SCHEMA
 from tests.support.rows import knows, person
 
@@ -49,7 +50,8 @@ def plan_of(graph: Graph, name: str, *, replaces: bool = False, has_intent: bool
     repository = graph._repository
     state = repository.head()
     entry = state.tables["node:Person"]
-    batch = batches_from_envelopes([person(name, age)], graph.catalog(), mint)["node:Person"]
+    rows = [person(name, age)["data"]]
+    batch = batch_from_rows(graph.catalog().node("Person"), rows, Places(((None, [1]),)), Findings())
     written = write_rows(graph._store.tables, open_table(graph._store, entry), batch.table)
     effect = ReplaceRows((name,), written) if replaces else AppendRows(written)
     commit_id = mint()

@@ -8,6 +8,7 @@ fragments whose hashes say "perhaps".
 from __future__ import annotations
 
 import base64
+import datetime as dt
 import hashlib
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,6 +18,7 @@ from functools import lru_cache
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.datatypes import EPOCH_DATE, EPOCH_DATETIME, canonical_texts
 from omnigraph.storage.faults import translated
 from omnigraph.storage.tables import KnownIds, Table
 
@@ -157,6 +159,57 @@ def rows_where_any(table: Table, columns: Sequence[str], ids: Sequence[str]) -> 
     for column in columns[1:]:
         mask = pc.or_(mask, pc.is_in(rows[column], value_set=pa.array(ids)))
     return rows.filter(mask)
+
+
+def rows_with_values(table: Table, columns: Sequence[str], values: Sequence[Sequence[str]]) -> pa.Table:
+    """Ids and canonical texts of rows whose columns hold, together, one of `values` (tuples of canonical texts).
+
+    The first column narrows the search, through its index where it has one; the rest is compared here.
+    """
+    empty = pa.table({"id": pa.array([], pa.string()), "key": pa.array([], pa.string())})
+    if not values or not table.fragments:
+        return empty
+    first = list(dict.fromkeys(value[0] for value in values))
+    where = None
+    if len(first) <= MAX_LISTED:
+        kind = table.schema.field(columns[0]).type
+        where = f"`{columns[0]}` IN ({','.join(_literal(text, kind) for text in first)})"
+    rows = table.scan(["id", *(c for c in columns if c != "id")], where=where)
+    keys = tuple_keys([rows[column] for column in columns])
+    wanted = tuple_keys([pa.chunked_array([pa.array(part, pa.string())]) for part in zip(*values, strict=True)])
+    found = pa.table({"id": rows["id"], "key": keys})
+    return found.filter(pc.is_in(keys, value_set=wanted))
+
+
+def tuple_keys(columns: Sequence[pa.ChunkedArray]) -> pa.Array:
+    """One text per row that is equal exactly where the tuples of values are; null where one of the values is."""
+    texts = [canonical_texts(_combined(column)) for column in columns]
+    if len(texts) == 1:
+        return texts[0]
+    parts: list[pa.Array] = []
+    for text in texts:
+        parts += [pc.binary_length(text).cast(pa.string()), text]
+    # Lengths go first: ("x|y", "z") and ("x", "y|z") are different tuples.
+    return pc.binary_join_element_wise(*parts, ":")
+
+
+def _combined(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    if isinstance(column, pa.Array):
+        return column
+    combined = column.combine_chunks()
+    return pa.concat_arrays(combined.chunks) if isinstance(combined, pa.ChunkedArray) else combined
+
+
+def _literal(text: str, kind: pa.DataType) -> str:
+    """A canonical text as an SQL literal of a column's type."""
+    if pa.types.is_string(kind):
+        return "'" + text.replace("'", "''") + "'"
+    if pa.types.is_date(kind):
+        return f"date '{EPOCH_DATE + dt.timedelta(days=int(text))}'"
+    if pa.types.is_timestamp(kind):
+        moment = EPOCH_DATETIME + dt.timedelta(milliseconds=int(text))
+        return f"timestamp '{moment.strftime('%Y-%m-%d %H:%M:%S.%f')[:-3]}'"
+    return text
 
 
 def in_list(column: str, values: Sequence[str]) -> str:

@@ -57,6 +57,12 @@ def find(objects: ObjectStore, state: ManifestState, commit_id: str) -> GraphCom
     return None
 
 
+def find_request(objects: ObjectStore, state: ManifestState, idempotency_key: str) -> GraphCommit | None:
+    """The commit that a request with this key became, or None. Looks through the whole history of the branch."""
+    found = (commit for commit in walk(objects, state) if commit.idempotency_key == idempotency_key)
+    return next(found, None)
+
+
 def read_extent(objects: ObjectStore, extent: HistoryExtent) -> list[GraphCommit]:
     """The commits of one file, oldest first."""
     body = objects.get(extent.location)

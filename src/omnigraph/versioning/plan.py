@@ -7,8 +7,8 @@ visible, and what must still be true of the branch for that to be allowed. Seria
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, assert_never
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 from omnigraph.errors import CorruptGraph, FormatUnsupported
 from omnigraph.storage.effects import Effect, effect_from_json, effect_to_json
@@ -39,11 +39,33 @@ class KeysPresent:
 
 @dataclass(frozen=True, slots=True)
 class NoIncident:
-    """No edge of the table may have one of these ids at the given ends."""
+    """No edge of the table, apart from those excepted, may have one of these ids at the given ends."""
 
     table_key: str
     columns: tuple[str, ...]
     ids: tuple[str, ...]
+    except_ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ValuesAbsent:
+    """No row, apart from those excepted, may hold one of these tuples of canonical texts in the given columns."""
+
+    table_key: str
+    columns: tuple[str, ...]
+    values: tuple[tuple[str, ...], ...]
+    except_ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CardinalityWithin:
+    """With the edges that are added, and without those excepted, each source has from `min` to `max` edges."""
+
+    table_key: str
+    min: int
+    max: int | None
+    added: tuple[tuple[str, int], ...]
+    except_ids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +75,7 @@ class Unmoved:
     table_key: str
 
 
-Requirement = KeysAbsent | KeysPresent | NoIncident | Unmoved
+Requirement = KeysAbsent | KeysPresent | NoIncident | ValuesAbsent | CardinalityWithin | Unmoved
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,38 +196,34 @@ def plan_from_json(value: Mapping[str, Any]) -> PublishPlan:
         raise CorruptGraph(f"the intent is not a publish plan: {error!r}") from error
 
 
+_KINDS: dict[str, type[Requirement]] = {
+    "unmoved": Unmoved,
+    "absent": KeysAbsent,
+    "present": KeysPresent,
+    "no_incident": NoIncident,
+    "values_absent": ValuesAbsent,
+    "cardinality": CardinalityWithin,
+}
+
+
 def _requirement_to_json(requirement: Requirement) -> dict[str, Any]:
-    match requirement:
-        case Unmoved(table_key):
-            return {"kind": "unmoved", "table_key": table_key}
-        case KeysAbsent(table_key, ids) | KeysPresent(table_key, ids) | NoIncident(table_key, _, ids):
-            if len(ids) > MAX_SERIALISED_IDS:
-                return {"kind": "unmoved", "table_key": table_key}
-            found: dict[str, Any] = {"table_key": table_key, "ids": list(ids)}
-            match requirement:
-                case KeysAbsent():
-                    return {"kind": "absent", **found}
-                case KeysPresent():
-                    return {"kind": "present", **found}
-                case NoIncident(_, columns, _):
-                    return {"kind": "no_incident", "columns": list(columns), **found}
-        case _:
-            assert_never(requirement)
+    values = {each.name: getattr(requirement, each.name) for each in fields(requirement)}
+    if any(isinstance(value, tuple) and len(value) > MAX_SERIALISED_IDS for value in values.values()):
+        return {"kind": "unmoved", "table_key": requirement.table_key}
+    kind = next(name for name, each in _KINDS.items() if each is type(requirement))
+    return {"kind": kind, **values}
 
 
 def _requirement_from_json(value: Mapping[str, Any]) -> Requirement:
-    key = value["table_key"]
-    match value["kind"]:
-        case "unmoved":
-            return Unmoved(key)
-        case "absent":
-            return KeysAbsent(key, tuple(value["ids"]))
-        case "present":
-            return KeysPresent(key, tuple(value["ids"]))
-        case "no_incident":
-            return NoIncident(key, tuple(value["columns"]), tuple(value["ids"]))
-        case other:
-            raise CorruptGraph(f"unknown requirement {other!r} in an intent")
+    kind = _KINDS.get(value["kind"])
+    if kind is None:
+        raise CorruptGraph(f"unknown requirement {value['kind']!r} in an intent")
+    return kind(**{name: _as_tuple(item) for name, item in value.items() if name != "kind"})
+
+
+def _as_tuple(value: Any) -> Any:
+    """JSON knows lists only; requirements hold tuples, inner ones too."""
+    return tuple(_as_tuple(item) for item in value) if isinstance(value, list) else value
 
 
 def _change_to_json(change: TableChange, pin: Pin) -> dict[str, Any]:

@@ -89,6 +89,9 @@ class Publisher:
         while True:
             state, opened, read_at = tip.swap_base()
             done = history.find(self._store.objects, state, attempt.plan.commit_id)
+            if done is None and attempt.plan.idempotency_key is not None:
+                # The same request may have come through another handle or process meanwhile.
+                done = history.find_request(self._store.objects, state, attempt.plan.idempotency_key)
             if done is not None:
                 return done
             require_open(state)

@@ -5,14 +5,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import assert_never
 
-from omnigraph.errors import EndpointConflict, ExpectedVersionMismatch, KeyConflict, SchemaMoved
+from omnigraph.errors import ConstraintConflict, EndpointConflict, ExpectedVersionMismatch, KeyConflict, SchemaMoved
 from omnigraph.storage.effects import AppendRows, OverwriteRows, ReplaceRows, Reshape
-from omnigraph.storage.lookup import MAX_LISTED, existing_ids, in_list, missing_ids, rows_where_any
+from omnigraph.storage.lookup import MAX_LISTED, existing_ids, in_list, missing_ids, rows_where_any, rows_with_values
+from omnigraph.storage.tables import Table
 from omnigraph.versioning.manifest import ManifestState
 from omnigraph.versioning.plan import (
+    CardinalityWithin,
     KeysAbsent,
     KeysPresent,
     NoIncident,
@@ -21,6 +24,7 @@ from omnigraph.versioning.plan import (
     Requirement,
     TableChange,
     Unmoved,
+    ValuesAbsent,
 )
 from omnigraph.versioning.snapshot import TableEntry
 from omnigraph.versioning.staging import open_table, stage_change
@@ -77,19 +81,41 @@ def check(store: GraphStore, plan: PublishPlan, requirement: Requirement, entry:
                     type_key=table_key,
                     entity_id=gone[0],
                 )
-        case NoIncident(table_key, columns, ids):
-            found = rows_where_any(table, columns, ids)
-            if found.num_rows:
-                raise EndpointConflict(
-                    f"{table_key} got an edge at a node that is being removed",
-                    type_key=table_key,
-                    entity_id=str(found["id"][0]),
-                )
+        case NoIncident(table_key, columns, ids, except_ids):
+            found = [i for i in rows_where_any(table, columns, ids)["id"].to_pylist() if i not in set(except_ids)]
+            if found:
+                message = f"{table_key} got an edge at a node that is being removed"
+                raise EndpointConflict(message, type_key=table_key, entity_id=found[0])
+        case ValuesAbsent() | CardinalityWithin():
+            _check_constraint(table, requirement)
         case Unmoved(table_key):
             pin = plan.pins[table_key]
             raise ExpectedVersionMismatch(table_key, expected=pin.table_version, actual=entry.table_version)
         case _:
             assert_never(requirement)
+
+
+def _check_constraint(table: Table, requirement: ValuesAbsent | CardinalityWithin) -> None:
+    key = requirement.table_key
+    excepted = set(requirement.except_ids)
+    if isinstance(requirement, ValuesAbsent):
+        rows = rows_with_values(table, requirement.columns, requirement.values)
+        if not excepted.issuperset(rows["id"].to_pylist()):
+            columns = ", ".join(requirement.columns)
+            raise ConstraintConflict(f"@unique violation on {key} ({columns}): the value was taken", type_key=key)
+        return
+    counts = dict(requirement.added)
+    for edge_id, source in edges_from(table, list(counts)):
+        counts[source] += edge_id not in excepted
+    for source, count in counts.items():
+        if count < requirement.min or (requirement.max is not None and count > requirement.max):
+            raise ConstraintConflict(f"@card violation on {key}: {source!r} would have {count} edges now", type_key=key)
+
+
+def edges_from(table: Table, sources: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Id and source of every edge that begins at one of the nodes."""
+    rows = rows_where_any(table, ("src",), sources)
+    return zip(rows["id"].to_pylist(), rows["src"].to_pylist(), strict=True)
 
 
 def _entry(plan: PublishPlan, state: ManifestState, table_key: str) -> TableEntry:

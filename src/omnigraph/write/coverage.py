@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from omnigraph.errors import ConflictError, OmnigraphError
+from omnigraph.schema.catalog import EdgeType, EntityType
 from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.indexes import fold_tail
 from omnigraph.storage.layout import detached_file
@@ -25,6 +26,7 @@ from omnigraph.versioning.repository import Repository
 from omnigraph.versioning.snapshot import TableEntry
 from omnigraph.versioning.staging import open_table, stage_reshape
 from omnigraph.versioning.store import mint
+from omnigraph.write.validation.keys import unique_columns
 
 FOLD_FRAGMENTS = 64
 FOLD_STEP = 16
@@ -32,9 +34,10 @@ FOLD_ROWS = 65_536
 FOLD_HASHES = 2_048
 
 
-def key_columns(table_key: str) -> tuple[str, ...]:
-    """The columns whose BTREE every table of that kind has."""
-    return ("id", "src", "dst") if table_key.startswith("edge:") else ("id",)
+def key_columns(entity: EntityType) -> tuple[str, ...]:
+    """The columns whose BTREE a table has: ids, ends, and what unique values are looked up by."""
+    ends = ("src", "dst") if isinstance(entity, EdgeType) else ()
+    return tuple(dict.fromkeys(("id", *ends, *unique_columns(entity))))
 
 
 def is_fold_due(table: Table, entry: TableEntry) -> bool:
@@ -68,7 +71,8 @@ def fold(repository: Repository, state: ManifestState, entry: TableEntry) -> Non
     """Fold one table in a maintenance commit of its own."""
     store = repository.store
     base = open_table(store, entry)
-    table, mark = fold_tail(store.tables, base, key_columns(entry.table_key), entry.high_water)
+    columns = key_columns(store.catalog(state.schema_hash).type_of(entry.table_key))
+    table, mark = fold_tail(store.tables, base, columns, entry.high_water)
     if table.version == base.version:
         return
     change = stage_reshape(entry, table, mark, _files(base, table), "fold")

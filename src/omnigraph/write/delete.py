@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from omnigraph.schema.catalog import NodeType
-from omnigraph.storage.effects import Effect, ReplaceRows
+from omnigraph.storage.effects import ReplaceRows
 from omnigraph.storage.lookup import locate, rows_where_any
 from omnigraph.versioning.commits import GraphCommit
-from omnigraph.versioning.plan import NoIncident, Requirement
 from omnigraph.versioning.repository import Repository
 from omnigraph.write.transaction import WriteTxn
-from omnigraph.write.validate import ends_of
+from omnigraph.write.validation import Base, TableDelta, validate
+from omnigraph.write.validation.edges import ends_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,28 +39,30 @@ def delete_entities(
     found = locate(txn.table(entity.table_key), list(dict.fromkeys(ids)), entry.tail).ids
     if not found:
         return DeleteResult(0, 0, None)
-    effects: dict[str, Effect] = {entity.table_key: ReplaceRows(tuple(found))}
-    requirements: list[Requirement] = []
-    edges = 0
-    if isinstance(entity, NodeType):
-        for key, columns, incident in _incident(txn, entity, list(found)):
-            if incident:
-                effects[key] = ReplaceRows(tuple(incident))
-                edges += len(incident)
-            else:
-                # An edge that appears after this moment makes the delete a conflict: nobody would remove it.
-                requirements.append(NoIncident(key, columns, tuple(found)))
-    commit = txn.commit(effects, requirements)
-    if isinstance(entity, NodeType):
-        return DeleteResult(len(found), edges, commit)
-    return DeleteResult(0, len(found), commit)
+    deltas = removals(txn, {entity.table_key: pa.array(found, pa.string())})
+    commit = txn.commit(
+        {key: ReplaceRows(tuple(delta.removed.to_pylist())) for key, delta in deltas.items()},
+        validate(txn, deltas).accepted(),
+    )
+    nodes = sum(len(d.removed) for d in deltas.values() if isinstance(d.entity, NodeType))
+    return DeleteResult(nodes, sum(len(d.removed) for d in deltas.values()) - nodes, commit)
 
 
-def _incident(txn: WriteTxn, node: NodeType, ids: list[str]) -> list[tuple[str, tuple[str, ...], list[str]]]:
-    found = []
-    for edge in txn.catalog.edges.values():
-        columns = tuple(end.column for end in ends_of(edge) if end.node_key == node.table_key)
-        if columns:
-            rows = rows_where_any(txn.table(edge.table_key), columns, ids)
-            found.append((edge.table_key, columns, rows["id"].to_pylist()))
-    return found
+def removals(base: Base, removed: Mapping[str, pa.Array]) -> dict[str, TableDelta]:
+    """Deltas that remove the given ids and every edge that touches a removed node. Untouched types have none."""
+    wanted: dict[str, list[pa.Array]] = {key: [ids] for key, ids in removed.items()}
+    for key, ids in removed.items():
+        if key.startswith("node:"):
+            for edge in base.catalog.edges.values():
+                columns = tuple(end.column for end in ends_of(edge) if end.node_key == key)
+                if columns:
+                    rows = rows_where_any(base.table(edge.table_key), columns, ids.to_pylist())
+                    wanted.setdefault(edge.table_key, []).append(rows["id"].combine_chunks())
+    deltas = {}
+    for key, parts in wanted.items():
+        ids = pc.unique(pa.concat_arrays([part.cast(pa.string()) for part in parts]))
+        if len(ids):
+            entity = base.catalog.type_of(key)
+            none = entity.arrow_schema.empty_table()
+            deltas[key] = TableDelta(entity=entity, inserted=none, updated=none, removed=ids)
+    return deltas

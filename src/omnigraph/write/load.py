@@ -1,37 +1,31 @@
-"""Loading rows: nodes and edges of any number of types in one commit."""
+"""Loading: nodes and edges of any number of types, from files, frames or rows, in one commit."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from omnigraph.errors import InvalidArgument
-from omnigraph.schema.catalog import Catalog
+from omnigraph.errors import InvalidArgument, Violation
 from omnigraph.storage.effects import AppendRows, Effect, OverwriteRows, ReplaceRows
-from omnigraph.storage.staged import write_rows
 from omnigraph.versioning.commits import GraphCommit
-from omnigraph.versioning.plan import Requirement
 from omnigraph.versioning.repository import Repository
-from omnigraph.versioning.store import mint
-from omnigraph.write.rows import Batch, batches_from_envelopes, batches_from_frames
+from omnigraph.write.files import Progress
+from omnigraph.write.intake import Intake
+from omnigraph.write.sources import Input, Reading
 from omnigraph.write.transaction import WriteTxn
-from omnigraph.write.validate import (
-    APPEND,
-    MERGE,
-    OVERWRITE,
-    require_endpoints,
-    require_new_keys,
-    require_no_dangling,
-    without_duplicates,
-)
+from omnigraph.write.validation import Findings, Verdict, raise_first, validate
+from omnigraph.write.validation.findings import DEFAULT_LIMIT
 
+APPEND = "append"
+MERGE = "merge"
+OVERWRITE = "overwrite"
 MODES = (APPEND, MERGE, OVERWRITE)
+Place = tuple[str | None, int | None]
 
 
 @dataclass(frozen=True, slots=True)
 class LoadResult:
-    """What a load did. `commit` is None when there was nothing to load."""
+    """What a load did. `commit` is None when there was nothing to load. `rejected` rows were left out on request."""
 
     branch: str
     mode: str
@@ -40,6 +34,8 @@ class LoadResult:
     commit: GraphCommit | None
     base_branch: str | None = None
     branch_created: bool = False
+    dry_run: bool = False
+    rejected: tuple[Violation, ...] = ()
 
     @property
     def total_entities(self) -> int:
@@ -47,63 +43,107 @@ class LoadResult:
         return sum(self.nodes.values()) + sum(self.edges.values())
 
 
-def load_rows(
-    repository: Repository, data: Any, *, mode: str, branch: str, actor: str | None = None, message: str | None = None,
-    expect_head: str | None = None, fresh: bool = True,
-) -> LoadResult:  # fmt: skip
+def _silent(_: int) -> None:
+    """Nobody watches."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadRequest:
+    """One load. `max_errors` None refuses the whole load for one bad row; a number lets so many be left out."""
+
+    inputs: Sequence[Input]
+    mode: str
+    branch: str
+    actor: str | None = None
+    message: str | None = None
+    expect_head: str | None = None
+    idempotency_key: str | None = None
+    dry_run: bool = False
+    max_errors: int | None = None
+    ignore_unknown: bool = False
+    progress: Progress = _silent
+
+    def __post_init__(self) -> None:
+        if self.mode not in MODES:
+            raise InvalidArgument(f"mode {self.mode!r} is unknown", hint=f"use one of {', '.join(MODES)}")
+
+
+def load_rows(repository: Repository, request: LoadRequest, *, fresh: bool = True) -> LoadResult:
     """Validate, stage and publish rows as one commit. Not `fresh`: start from a state that may be some seconds old."""
-    if mode not in MODES:
-        raise InvalidArgument(f"mode {mode!r} is unknown", hint=f"use one of {', '.join(MODES)}")
-    txn = WriteTxn(repository, branch, kind="load", actor=actor, message=message, expect_head=expect_head, fresh=fresh)
-    batches = {k: without_duplicates(b, mode) for k, b in _batches(data, txn.catalog).items()}
-    counts = {key: batch.table.num_rows for key, batch in batches.items()}
-    if mode != OVERWRITE:
-        batches = {key: batch for key, batch in batches.items() if batch.table.num_rows}
+    txn = WriteTxn(
+        repository, request.branch, kind="load", actor=request.actor, message=request.message,
+        expect_head=request.expect_head, idempotency_key=request.idempotency_key, fresh=fresh,
+    )  # fmt: skip
+    done = txn.earlier_commit()
+    if done is not None:
+        return LoadResult(request.branch, request.mode, {}, {}, done)
+    intake, verdict, rejected = _admitted(txn, request)
+    counts = {key: mine.count for key, mine in intake.gathered.items()}
+    if request.mode != OVERWRITE:
+        intake.gathered = {key: mine for key, mine in intake.gathered.items() if mine.count}
     commit = None
-    if batches:
-        requirements = _requirements(txn, batches, mode)
-        effects = _effects(txn, batches, mode)
-        commit = txn.commit(effects, requirements, rebase_updates=mode == MERGE)
-    return LoadResult(branch, mode, _counts(counts, "node"), _counts(counts, "edge"), commit)
+    if intake.gathered and not request.dry_run:
+        commit = txn.commit(_effects(intake, request.mode), verdict.requirements, rebase_updates=request.mode == MERGE)
+    return LoadResult(
+        request.branch, request.mode, _counts(counts, "node"), _counts(counts, "edge"), commit,
+        dry_run=request.dry_run, rejected=rejected,
+    )  # fmt: skip
 
 
-def _batches(data: Any, catalog: Catalog) -> dict[str, Batch]:
-    if isinstance(data, Mapping):
-        return batches_from_frames(data, catalog, mint)
-    if isinstance(data, Iterable) and not isinstance(data, (str, bytes)):
-        return batches_from_envelopes(data, catalog, mint)
-    raise InvalidArgument(
-        f"cannot load {type(data).__name__}",
-        hint='pass envelope rows, or {"Person": table or rows, "Knows": table or rows}',
-    )
+def _admitted(txn: WriteTxn, request: LoadRequest) -> tuple[Intake, Verdict, tuple[Violation, ...]]:
+    """Read until what is read may be written. Rows that break a rule beside others are left out in the next round."""
+    skipped: set[Place] = set()
+    refused: list[Violation] = []
+    limit = DEFAULT_LIMIT if request.max_errors is None else request.max_errors + 1
+    while True:
+        found = Findings(limit)
+        intake = _read(txn, request, found, skipped)
+        _require_few(request, [*found, *refused])
+        replaced = intake.keep_last_of_each_id() if request.mode == MERGE else set()
+        if replaced:
+            skipped |= replaced
+            continue
+        deltas = {
+            key: mine.delta(upserts=request.mode == MERGE, overwrites=request.mode == OVERWRITE)
+            for key, mine in intake.gathered.items()
+        }
+        verdict = validate(txn, deltas, limit=limit)
+        if not verdict.violations:
+            return intake, verdict, (*found, *refused)
+        refused.extend(verdict.violations)
+        _require_few(request, refused)
+        if any(each.row is None for each in verdict.violations):
+            raise_first(verdict.violations)
+        skipped |= {(each.path, each.row) for each in verdict.violations}
 
 
-def _requirements(txn: WriteTxn, batches: Mapping[str, Batch], mode: str) -> list[Requirement]:
-    requirements: list[Requirement] = []
-    if mode == APPEND:
-        for batch in batches.values():
-            requirements.extend(require_new_keys(txn, batch))
-    requirements.extend(require_endpoints(txn, batches, mode))
-    if mode == OVERWRITE:
-        requirements.extend(require_no_dangling(txn, batches))
-    return requirements
+def _require_few(request: LoadRequest, violations: Sequence[Violation]) -> None:
+    if request.max_errors is None or len(violations) > request.max_errors:
+        raise_first(violations)
 
 
-def _effects(txn: WriteTxn, batches: Mapping[str, Batch], mode: str) -> dict[str, Effect]:
-    if len(batches) == 1:
-        return {key: _effect(txn, batch, mode) for key, batch in batches.items()}
-    written = txn.store.workers.map(lambda batch: _effect(txn, batch, mode), batches.values())
-    return dict(zip(batches, written, strict=True))
+def _read(txn: WriteTxn, request: LoadRequest, found: Findings, skipped: set[Place]) -> Intake:
+    intake = Intake(txn, found)
+    reading = Reading(txn.catalog, found, request.progress, request.ignore_unknown)
+    for each in request.inputs:
+        for batch in each(reading):
+            intake.add(batch.without(skipped) if skipped else batch)
+        if found.full:
+            break
+    return intake
 
 
-def _effect(txn: WriteTxn, batch: Batch, mode: str) -> Effect:
-    key = batch.entity.table_key
-    fragments = write_rows(txn.store.tables, txn.table(key), batch.table) if batch.table.num_rows else ()
-    if mode == OVERWRITE:
-        return OverwriteRows(fragments)
-    if mode == MERGE and not batch.fresh_ids:
-        return ReplaceRows(tuple(batch.ids), fragments)
-    return AppendRows(fragments)
+def _effects(intake: Intake, mode: str) -> dict[str, Effect]:
+    effects: dict[str, Effect] = {}
+    for key, fragments in intake.fragments().items():
+        mine = intake.gathered[key]
+        if mode == OVERWRITE:
+            effects[key] = OverwriteRows(fragments)
+        elif mode == MERGE and not mine.fresh_ids:
+            effects[key] = ReplaceRows(tuple(mine.keys["id"].to_pylist()), fragments)
+        else:
+            effects[key] = AppendRows(fragments)
+    return effects
 
 
 def _counts(counts: Mapping[str, int], kind: str) -> dict[str, int]:

@@ -22,7 +22,7 @@ from omnigraph.versioning.diff import TableDelta
 from omnigraph.versioning.plan import KeysPresent, NoIncident, Requirement
 from omnigraph.write.merge_conflicts import OURS, THEIRS, Conflict, ConflictKind, Decisions
 from omnigraph.write.merge_rows import TableMerge
-from omnigraph.write.validate import End, ends_of
+from omnigraph.write.validation.edges import End, ends_of
 
 Row = dict[str, Any]
 Merges = dict[str, TableMerge]

@@ -1,202 +1,190 @@
-"""Input rows and frames into one typed batch per node or edge type.
+"""Plain rows into typed batches: values one by one, strictly, and every bad one is noted.
 
-A batch has the physical columns of its table. Ids are derived here: from the key where the type has one, from the row
-where it names its own, fresh otherwise.
+A batch has the physical columns of its table. Rows that are wrong are noted and left out, so that a load can report
+all of them, or go on without them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from omnigraph.datatypes import Scalar
-from omnigraph.errors import DataError, InvalidArgument, InvalidValue, MissingValue, UnknownField
+from omnigraph.errors import TypeNotFound, UnknownField, Violation
 from omnigraph.schema.catalog import Catalog, EdgeType, EntityType, Property
-from omnigraph.schema.identity import edge_key_ids, node_ids
+from omnigraph.write.ids import ids_of
+from omnigraph.write.validation import Findings, Places
 from omnigraph.write.values import BadValue, coerce
 
-Mint = Callable[[], str]
 ENVELOPE_NODE = frozenset({"type", "data"})
 ENVELOPE_EDGE = frozenset({"edge", "from", "to", "data"})
 ENDPOINTS = {"src": "from", "dst": "to"}
+Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Rows of one type, physical columns, in input order. `numbers` are the rows' places in the input (1-based).
-
-    `fresh_ids` is true when every id was minted here, so that none of them can exist already.
-    """
+    """Rows of one type, physical columns, in input order. `fresh_ids`: every id was minted here."""
 
     entity: EntityType
     table: pa.Table
-    numbers: Sequence[int]
+    places: Places
     fresh_ids: bool
 
-    @property
-    def ids(self) -> list[str]:
-        """The entity ids, in input order."""
-        found: list[str] = self.table["id"].to_pylist()
-        return found
+    def taken(self, keep: Sequence[int]) -> Batch:
+        """Some of the rows."""
+        return Batch(self.entity, self.table.take(pa.array(keep, pa.int64())), self.places.taken(keep), self.fresh_ids)
+
+    def without(self, refused: Container[tuple[str | None, int | None]]) -> Batch:
+        """The rows whose places are not among those given."""
+        keep = [i for i, place in enumerate(self.places) if place not in refused]
+        return self if len(keep) == self.table.num_rows else self.taken(keep)
 
 
-@dataclass(slots=True)
-class _Rows:
+@dataclass(frozen=True, slots=True)
+class Grouped:
+    """Rows of one type taken out of their envelopes, with their numbers in the input."""
+
     entity: EntityType
-    rows: list[Mapping[str, Any]] = field(default_factory=list)
-    numbers: list[int] = field(default_factory=list)
+    rows: list[Row]
+    numbers: list[int]
 
 
-def batches_from_envelopes(rows: Iterable[Any], catalog: Catalog, mint: Mint) -> dict[str, Batch]:
-    """Typed batches from `{"type": T, "data": {...}}` and `{"edge": E, "from": id, "to": id, "data": {...}}` rows."""
-    collected: dict[str, _Rows] = {}
-    for number, row in enumerate(rows, start=1):
-        entity, values = _open_envelope(row, number, catalog)
-        group = collected.setdefault(entity.table_key, _Rows(entity))
+def group_envelopes(
+    rows: Iterable[tuple[int, Any]], catalog: Catalog, path: str | None, found: Findings
+) -> Iterator[Grouped]:
+    """Numbered envelope rows by type: `{"type": T, "data": {...}}` and `{"edge": E, "from": a, "to": b, ...}`."""
+    groups: dict[str, Grouped] = {}
+    for number, row in rows:
+        try:
+            entity, values = _open_envelope(row, catalog)
+        except _Refused as error:
+            found.add(Violation(rule=error.rule, message=str(error), field=error.field, path=path, row=number,
+                                hint=error.hint))  # fmt: skip
+            if found.full:
+                break
+            continue
+        group = groups.setdefault(entity.table_key, Grouped(entity, [], []))
         group.rows.append(values)
         group.numbers.append(number)
-    return {key: batch_from_rows(g.entity, g.rows, g.numbers, mint) for key, g in collected.items()}
+    yield from groups.values()
 
 
-def batches_from_frames(frames: Mapping[str, Any], catalog: Catalog, mint: Mint) -> dict[str, Batch]:
-    """Typed batches from `{"Person": table or rows, "Knows": table or rows}`; edge frames have `from` and `to`."""
-    batches: dict[str, Batch] = {}
-    for name, frame in frames.items():
-        entity = _entity_named(name, catalog)
-        if isinstance(frame, (pa.Table, pa.RecordBatch)):
-            table = pa.Table.from_batches([frame]) if isinstance(frame, pa.RecordBatch) else frame
-            batches[entity.table_key] = batch_from_table(entity, table, mint)
-        elif isinstance(frame, Sequence) and not isinstance(frame, (str, bytes)):
-            rows = list(frame)
-            batches[entity.table_key] = batch_from_rows(entity, rows, range(1, len(rows) + 1), mint)
-        else:
-            raise InvalidArgument(
-                f"{name}: cannot load {type(frame).__name__}", hint="pass a pyarrow.Table or a list of dicts"
-            )
-    return batches
+def batch_from_rows(entity: EntityType, rows: Sequence[Row], places: Places, found: Findings) -> Batch:
+    """A batch from plain dicts with public property names. Wrong rows are noted and left out."""
+    converter = _Converter(entity, rows, places, found)
+    columns = converter.columns()
+    if converter.bad:
+        keep = [i for i in range(len(rows)) if i not in converter.bad]
+        return batch_from_rows(entity, [rows[i] for i in keep], places.taken(keep), Findings())
+    before = len(found)
+    explicit = columns.pop("id", None)
+    ids, fresh = ids_of(entity, columns, explicit, places, len(rows), found)
+    batch = assembled(entity, columns, ids, places, fresh)
+    return batch if len(found) == before else batch.without(found.places(since=before))
 
 
-def batch_from_rows(entity: EntityType, rows: list[Mapping[str, Any]], numbers: Sequence[int], mint: Mint) -> Batch:
-    """A batch from plain dicts with public property names."""
-    for row, number in zip(rows, numbers, strict=True):
-        _require_known_fields(entity, row, number)
-    columns = {p.name: _column(entity, p, [row.get(p.name) for row in rows], numbers) for p in entity.properties}
-    ends: dict[str, pa.Array] = {}
-    if isinstance(entity, EdgeType):
-        for column, name in ENDPOINTS.items():
-            ends[column] = _text_column(entity, name, [row.get(name) for row in rows], numbers)
-    given = [row.get("id") for row in rows]
-    for value, row, number in zip(given, rows, numbers, strict=True):
-        if value is None and "id" in row:
-            raise InvalidValue(
-                f"row {number}: {entity.name}.id cannot be null", type_key=entity.table_key, row=number, field="id"
-            )
-    explicit = _text_column(entity, "id", given, numbers, required=False) if any(v is not None for v in given) else None
-    return _assemble(entity, columns, ends, explicit, numbers, mint)
+class _Converter:
+    """Converts the columns of some rows and remembers which rows are wrong."""
 
+    def __init__(self, entity: EntityType, rows: Sequence[Row], places: Places, found: Findings) -> None:
+        self._entity = entity
+        self._rows = rows
+        self._places = places
+        self._found = found
+        self.bad: set[int] = set()
 
-def batch_from_table(entity: EntityType, table: pa.Table, mint: Mint) -> Batch:
-    """A batch from an Arrow table with public property names."""
-    numbers = range(1, table.num_rows + 1)
-    known = (
-        {p.name for p in entity.properties}
-        | {"id"}
-        | (set(ENDPOINTS.values()) if isinstance(entity, EdgeType) else set())
-    )
-    for name in table.column_names:
-        if name not in known:
-            entity.property(name)  # raises with the nearest name
-    columns = {p.name: _cast_column(entity, p, table, numbers) for p in entity.properties}
-    ends: dict[str, pa.Array] = {}
-    if isinstance(entity, EdgeType):
-        for column, name in ENDPOINTS.items():
-            if name not in table.column_names:
-                raise MissingValue(f"{entity.name}: column {name!r} is missing", type_key=entity.table_key, field=name)
-            ends[column] = _text_array(entity, name, table[name], numbers)
-    explicit = _text_array(entity, "id", table["id"], numbers) if "id" in table.column_names else None
-    return _assemble(entity, columns, ends, explicit, numbers, mint)
+    def columns(self) -> dict[str, pa.Array]:
+        """Public columns: ends, properties, and `id` where a row gives one."""
+        for index, row in enumerate(self._rows):
+            if not isinstance(row, Mapping):
+                self._note(index, "type", f"{self._entity.name} row is not an object")
+            else:
+                self._require_known(index, row)
+        rows = [row if isinstance(row, Mapping) else {} for row in self._rows]
+        columns: dict[str, pa.Array] = {}
+        if isinstance(self._entity, EdgeType):
+            for column, name in ENDPOINTS.items():
+                columns[column] = self._text(name, [row.get(name) for row in rows])
+        for prop in self._entity.properties:
+            columns[prop.name] = self._property(prop, [row.get(prop.name) for row in rows])
+        if any("id" in row for row in rows):
+            for index, row in enumerate(rows):
+                if "id" in row and row["id"] is None:
+                    self._note(index, "id", f"{self._entity.name}.id cannot be null", "id")
+            columns["id"] = self._text("id", [row.get("id") for row in rows], required=False)
+        return columns
 
+    def _note(self, index: int, rule: str, text: str, field: str | None = None, value: Any = None,
+              hint: str | None = None) -> None:  # fmt: skip
+        self.bad.add(index)
+        self._found.note(rule, text, self._entity, places=self._places, index=index, field=field, value=value,
+                         hint=hint)  # fmt: skip
 
-def _open_envelope(row: Any, number: int, catalog: Catalog) -> tuple[EntityType, Mapping[str, Any]]:
-    if not isinstance(row, Mapping):
-        raise DataError(f"row {number} is not an object", row=number)
-    if ("type" in row) == ("edge" in row):
-        raise DataError(
-            f"row {number} needs exactly one of 'type' (a node) and 'edge'", row=number,
-            hint='{"type": "Person", "data": {...}} or {"edge": "Knows", "from": "a", "to": "b"}',
-        )  # fmt: skip
-    allowed = ENVELOPE_NODE if "type" in row else ENVELOPE_EDGE
-    unknown = sorted(set(row) - allowed)
-    if unknown:
-        raise UnknownField(f"row {number} has an unknown field {unknown[0]!r}", row=number, field=unknown[0])
-    data = row.get("data", {})
-    if not isinstance(data, Mapping):
-        raise InvalidValue(f"row {number}: 'data' must be an object", row=number, field="data")
-    if "type" in row:
-        return catalog.node(_name(row["type"], number)), data
-    edge = catalog.edge(_name(row["edge"], number))
-    for name in ("from", "to", "src", "dst"):
-        if name in data:
-            raise UnknownField(
-                f"row {number}: {name!r} belongs outside 'data'", row=number, field=name,
-                hint='write {"edge": "' + edge.name + '", "from": "a", "to": "b", "data": {...}}',
-            )  # fmt: skip
-    return edge, {**data, "from": row.get("from"), "to": row.get("to")}
-
-
-def _name(value: Any, number: int) -> str:
-    if not isinstance(value, str):
-        raise InvalidValue(f"row {number}: the type name must be text", row=number)
-    return value
-
-
-def _entity_named(name: str, catalog: Catalog) -> EntityType:
-    if name in catalog.nodes:
-        return catalog.node(name)
-    return catalog.edge(name)
-
-
-def _require_known_fields(entity: EntityType, row: Mapping[str, Any], number: int) -> None:
-    known = (
-        {p.name for p in entity.properties}
-        | {"id"}
-        | (set(ENDPOINTS.values()) if isinstance(entity, EdgeType) else set())
-    )
-    for name in row:
-        if name not in known:
+    def _require_known(self, index: int, row: Row) -> None:
+        for name in row.keys() - known_fields(self._entity):
             try:
-                entity.property(name)
+                self._entity.property(name)
             except UnknownField as error:
-                raise UnknownField(
-                    f"row {number}: {error.message}", type_key=entity.table_key, row=number, field=name, hint=error.hint
-                ) from None
+                self._note(index, "unknown", error.message, name, hint=error.hint)
+
+    def _property(self, prop: Property, values: list[Any]) -> pa.Array:
+        converted: list[Any] = []
+        for index, given in enumerate(values):
+            value = prop.default if given is None else given
+            if value is None:
+                if not prop.type.nullable:
+                    self._note(index, "required", f"{self._entity.name}.{prop.name} is required", prop.name)
+                converted.append(None)
+                continue
+            try:
+                converted.append(coerce(value, prop.type))
+            except BadValue as error:
+                text = f"{self._entity.name}.{prop.name} {error}"
+                self._note(index, error.rule, text, prop.name, value)
+                converted.append(None)
+        return pa.array(converted, storage_type(prop)).cast(prop.type.to_arrow())
+
+    def _text(self, name: str, values: list[Any], *, required: bool = True) -> pa.Array:
+        texts: list[str | None] = []
+        for index, value in enumerate(values):
+            if value is None and required:
+                self._note(index, "required", f"{self._entity.name}.{name} is required", name)
+            elif value is not None and not _is_text(value):
+                text = f"{self._entity.name}.{name} must be text (the id of an entity), got {value!r}"
+                self._note(index, "type", text, name, value)
+                value = None
+            texts.append(value)
+        return pa.array(texts, pa.string())
 
 
-def _column(entity: EntityType, prop: Property, values: list[Any], numbers: Sequence[int]) -> pa.Array:
-    converted: list[Any] = []
-    for value, number in zip(values, numbers, strict=True):
-        if value is None:
-            value = prop.default
-        if value is None:
-            if not prop.type.nullable:
-                raise _missing(entity, prop.name, number)
-            converted.append(None)
-            continue
-        try:
-            converted.append(coerce(value, prop.type))
-        except BadValue as error:
-            raise InvalidValue(
-                f"row {number}: {entity.name}.{prop.name} {error}",
-                type_key=entity.table_key, row=number, field=prop.name,
-            ) from None  # fmt: skip
-    return pa.array(converted, _storage_type(prop)).cast(prop.type.to_arrow())
+def _is_text(value: Any) -> bool:
+    if not isinstance(value, str):
+        return False
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
-def _storage_type(prop: Property) -> pa.DataType:
+def known_fields(entity: EntityType) -> frozenset[str]:
+    """What a row of a type may name."""
+    ends = ENDPOINTS.values() if isinstance(entity, EdgeType) else ()
+    return frozenset(("id", *(p.name for p in entity.properties), *ends))
+
+
+def assembled(entity: EntityType, columns: Mapping[str, Any], ids: pa.Array, places: Places, fresh: bool) -> Batch:
+    """A batch from public columns and ids."""
+    ends = [columns[name] for name in ENDPOINTS] if isinstance(entity, EdgeType) else []
+    arrays = [ids, *ends, *(columns[p.name] for p in entity.properties)]
+    return Batch(entity, pa.table(arrays, schema=entity.arrow_schema), places, fresh)
+
+
+def storage_type(prop: Property) -> pa.DataType:
     """Dates are built from integers: Arrow would read a bare number as something else."""
     if prop.type.is_vector:
         return prop.type.to_arrow()
@@ -206,118 +194,39 @@ def _storage_type(prop: Property) -> pa.DataType:
     return pa.list_(pa.field("item", base)) if prop.type.is_list else base
 
 
-def _cast_column(entity: EntityType, prop: Property, table: pa.Table, numbers: Sequence[int]) -> pa.ChunkedArray:
-    if prop.name not in table.column_names:
-        return pa.chunked_array([_column(entity, prop, [None] * table.num_rows, numbers)])
-    column = table[prop.name]
-    if (
-        prop.type.is_enum
-        or (prop.default is not None and column.null_count)
-        or prop.type.is_vector
-        or prop.type.is_list
-    ):
-        return pa.chunked_array([_column(entity, prop, column.to_pylist(), numbers)])
-    if column.null_count and not prop.type.nullable:
-        raise _missing(entity, prop.name, column.to_pylist().index(None) + 1)
-    wanted = prop.type.to_arrow()
-    if column.type == wanted:
-        return column
-    if not _is_castable(column.type, prop.type.scalar):
-        raise InvalidValue(
-            f"{entity.name}.{prop.name} expects {prop.type}, the column is {column.type}",
-            type_key=entity.table_key, field=prop.name,
-        )  # fmt: skip
+class _Refused(Exception):
+    """A row that is no envelope."""
+
+    def __init__(self, message: str, rule: str = "syntax", field: str | None = None, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.rule = rule
+        self.field = field
+        self.hint = hint
+
+
+def _open_envelope(row: Any, catalog: Catalog) -> tuple[EntityType, Row]:
+    if not isinstance(row, Mapping):
+        raise _Refused("is not an object")
+    if ("type" in row) == ("edge" in row):
+        hint = '{"type": "Person", "data": {...}} or {"edge": "Knows", "from": "a", "to": "b"}'
+        raise _Refused("needs exactly one of 'type' (a node) and 'edge'", hint=hint)
+    unknown = sorted(row.keys() - (ENVELOPE_NODE if "type" in row else ENVELOPE_EDGE))
+    if unknown:
+        raise _Refused(f"has an unknown field {unknown[0]!r}", "unknown", unknown[0])
+    data = row.get("data", {})
+    if not isinstance(data, Mapping):
+        raise _Refused("'data' must be an object", "type", "data")
+    name = row["type"] if "type" in row else row["edge"]
+    if not isinstance(name, str):
+        raise _Refused("the type name must be text", "type")
     try:
-        return column.cast(wanted)
-    except pa.ArrowInvalid as error:
-        raise InvalidValue(
-            f"{entity.name}.{prop.name} expects {prop.type}: {error}", type_key=entity.table_key, field=prop.name
-        ) from None
-
-
-def _is_castable(found: pa.DataType, scalar: Scalar) -> bool:
-    """Same family only: a number never becomes text, a fraction never an integer."""
-    if pa.types.is_dictionary(found):
-        found = found.value_type
-    match scalar:
-        case Scalar.STRING:
-            return bool(pa.types.is_string(found) or pa.types.is_large_string(found) or pa.types.is_string_view(found))
-        case Scalar.BLOB:
-            return bool(pa.types.is_binary(found) or pa.types.is_large_binary(found))
-        case Scalar.BOOL:
-            return bool(pa.types.is_boolean(found))
-        case Scalar.F32 | Scalar.F64:
-            return bool(pa.types.is_floating(found) or pa.types.is_integer(found))
-        case Scalar.DATE:
-            return bool(pa.types.is_date32(found) or pa.types.is_date64(found))
-        case Scalar.DATETIME:
-            return bool(pa.types.is_timestamp(found) or pa.types.is_date(found))
-        case _:
-            return bool(pa.types.is_integer(found))
-
-
-def _text_column(
-    entity: EntityType, name: str, values: list[Any], numbers: Sequence[int], *, required: bool = True
-) -> pa.Array:
-    for value, number in zip(values, numbers, strict=True):
-        if value is None and required:
-            raise _missing(entity, name, number)
-        if value is not None and not isinstance(value, str):
-            raise InvalidValue(
-                f"row {number}: {entity.name}.{name} must be text (the id of an entity), got {value!r}",
-                type_key=entity.table_key, row=number, field=name,
-            )  # fmt: skip
-    return pa.array(values, pa.string())
-
-
-def _text_array(entity: EntityType, name: str, column: pa.ChunkedArray, numbers: Sequence[int]) -> pa.Array:
-    if column.null_count:
-        raise _missing(entity, name, column.to_pylist().index(None) + 1)
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    if not (pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)):
-        raise InvalidValue(
-            f"{entity.name}.{name} must be text (the id of an entity), the column is {column.type}",
-            type_key=entity.table_key, field=name,
-        )  # fmt: skip
-    return column.cast(pa.string()).combine_chunks()
-
-
-def _missing(entity: EntityType, name: str, number: int) -> MissingValue:
-    return MissingValue(
-        f"row {number}: {entity.name}.{name} is required", type_key=entity.table_key, row=number, field=name
-    )
-
-
-def _assemble(
-    entity: EntityType, columns: Mapping[str, Any], ends: Mapping[str, pa.Array], explicit: pa.Array | None,
-    numbers: Sequence[int], mint: Mint,
-) -> Batch:  # fmt: skip
-    count = len(numbers)
-    public = pa.table({**ends, **columns}) if ends or columns else pa.table({"id": pa.nulls(count, pa.string())})
-    derived: pa.Array | None = None
-    if entity.key:
-        derived = edge_key_ids(entity, public) if isinstance(entity, EdgeType) else node_ids(entity, public)
-    ids, fresh = _ids(entity, derived, explicit, numbers, mint)
-    arrays = [ids, *ends.values(), *(columns[p.name] for p in entity.properties)]
-    return Batch(entity, pa.table(arrays, schema=entity.arrow_schema), numbers, fresh)
-
-
-def _ids(
-    entity: EntityType, derived: pa.Array | None, explicit: pa.Array | None, numbers: Sequence[int], mint: Mint
-) -> tuple[pa.Array, bool]:
-    if derived is not None:
-        if explicit is not None:
-            wrong = pc.fill_null(pc.not_equal(explicit, derived), False)
-            if pc.any(wrong).as_py():
-                at = wrong.to_pylist().index(True)
-                found, expected = explicit[at].as_py(), derived[at].as_py()
-                raise InvalidValue(
-                    f"row {numbers[at]}: {entity.name} id {found!r} does not match @key ({expected!r})",
-                    type_key=entity.table_key, row=numbers[at], field="id",
-                )  # fmt: skip
-        return derived, False
-    if explicit is None:
-        return pa.array([mint() for _ in numbers], pa.string()), True
-    if explicit.null_count:
-        explicit = pa.array([mint() if v is None else v for v in explicit.to_pylist()], pa.string())
-    return explicit, False
+        if "type" in row:
+            return catalog.node(name), data
+        edge = catalog.edge(name)
+    except TypeNotFound as error:
+        raise _Refused(error.message, "type_name", hint=error.hint) from None
+    for end in ("from", "to", "src", "dst"):
+        if end in data:
+            hint = 'write {"edge": "' + edge.name + '", "from": "a", "to": "b", "data": {...}}'
+            raise _Refused(f"{end!r} belongs outside 'data'", "unknown", end, hint)
+    return edge, {**data, "from": row.get("from"), "to": row.get("to")}

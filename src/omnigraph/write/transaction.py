@@ -15,6 +15,7 @@ from omnigraph.storage.staged import write_rows
 from omnigraph.storage.tables import Table
 from omnigraph.versioning.commits import LOGICAL, GraphCommit
 from omnigraph.versioning.graft import NO_GRAFT, Graft
+from omnigraph.versioning.history import find_request
 from omnigraph.versioning.manifest import ManifestState
 from omnigraph.versioning.plan import Pin, PublishPlan, Requirement, TableChange
 from omnigraph.versioning.repository import Repository
@@ -31,7 +32,7 @@ class WriteTxn:
 
     def __init__(
         self, repository: Repository, branch: str, *, kind: str, actor: str | None = None, message: str | None = None,
-        expect_head: str | None = None, fresh: bool = True,
+        expect_head: str | None = None, idempotency_key: str | None = None, fresh: bool = True,
     ) -> None:  # fmt: skip
         repository.store.require_writable()
         repository.recovery.sweep_if_due()
@@ -43,9 +44,16 @@ class WriteTxn:
         self._actor = actor
         self._message = message
         self._expect_head = expect_head
+        self._idempotency_key = idempotency_key
         self._completing = False
         self._graft = NO_GRAFT
         self._graft_files: tuple[str, ...] = ()
+
+    def earlier_commit(self) -> GraphCommit | None:
+        """The commit of an earlier request with the same idempotency key, if there is one."""
+        if self._idempotency_key is None:
+            return None
+        return find_request(self.store.objects, self.base, self._idempotency_key)
 
     @property
     def catalog(self) -> Catalog:
@@ -144,6 +152,7 @@ class WriteTxn:
             actor=self._actor,
             message=self._message,
             expect_head=self._expect_head,
+            idempotency_key=self._idempotency_key,
             rebase_updates=rebase_updates,
             staged_at=time.time(),
             has_intent=has_intent,

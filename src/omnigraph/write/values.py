@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import datetime as dt
+import json
 import math
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +19,11 @@ _DATE_DAYS = (-719_162, 2_932_896)  # 0001-01-01 .. 9999-12-31
 
 
 class BadValue(Exception):
-    """Says in a few words why a value does not fit. The caller knows the row."""
+    """Says in a few words why a value does not fit, and which rule it breaks. The caller knows the row."""
+
+    def __init__(self, message: str, rule: str = "type") -> None:
+        super().__init__(message)
+        self.rule = rule
 
 
 def coerce(value: Any, kind: PropertyType) -> Any:
@@ -33,8 +38,25 @@ def coerce(value: Any, kind: PropertyType) -> Any:
         return [_SCALARS[kind.scalar](item) for item in value]
     found = _SCALARS[kind.scalar](value)
     if kind.values is not None and found not in kind.values:
-        raise BadValue(f"invalid enum value {found!r}; expected one of {', '.join(kind.values)}")
+        raise BadValue(f"invalid enum value {found!r}; expected one of {', '.join(kind.values)}", "enum")
     return found
+
+
+def read_text(text: str, kind: PropertyType) -> Any:
+    """The plain value that a CSV field spells, for `coerce`: numbers, true and false, JSON for lists and vectors."""
+    if kind.is_list or kind.is_vector:
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            raise BadValue(f"expects a JSON list, got {_shown(text)}") from error
+    if kind.scalar is Scalar.BOOL:
+        return {"true": True, "false": False}.get(text.lower(), text)
+    try:
+        if kind.scalar in INTEGERS or (kind.scalar in (Scalar.DATE, Scalar.DATETIME) and text.lstrip("-").isdecimal()):
+            return int(text)
+        return float(text) if kind.scalar in FLOATS else text
+    except ValueError:
+        return text
 
 
 def _shown(value: Any) -> str:

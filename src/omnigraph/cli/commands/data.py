@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from omnigraph.cli import options
-from omnigraph.cli.jsonl import STDIN_NAME, RefusedRow, Rows, read_rows
 from omnigraph.cli.output import clean, commit_json, counted, print_json, print_line, print_table
-from omnigraph.errors import DataError, InvalidArgument, KeyConflict, TypeNotFound
 
 if TYPE_CHECKING:
     from omnigraph.graph import Graph
@@ -82,11 +79,10 @@ def load(
     if mode is Mode.overwrite:
         options.require_consent(where, "load --mode overwrite", yes=yes, json=json)
     graph = options.open_to_write("load", where, quiet=quiet)
-    rows = _read(data, show_progress=not quiet)
-    with _placing(rows, graph, branch):
+    with _reading(data, show_progress=not quiet) as (source, advance):
         result = graph.load(
-            rows.values, mode=mode.value, branch=branch, from_branch=base, actor=actor, message=message,
-            expect_head=if_commit,
+            source, mode=mode.value, branch=branch, from_branch=base, actor=actor, message=message,
+            expect_head=if_commit, progress=advance,
         )  # fmt: skip
     if json:
         print_json(_load_json(graph, result, actor))
@@ -118,22 +114,15 @@ def snapshot(
     print_table(["kind", "type", "version", "entities"], rows)
 
 
-def _read(data: str, *, show_progress: bool) -> Rows:
-    if data == "-":
-        return read_rows(sys.stdin.buffer, STDIN_NAME)
-    path = Path(data)
-    try:
-        with path.open("rb") as stream, _progress(path, show=show_progress) as advance:
-            return read_rows(stream, data, advance)
-    except OSError as error:
-        raise InvalidArgument(f"{data} cannot be read: {error.strerror or error}") from error
-
-
 @contextmanager
-def _progress(path: Path, *, show: bool) -> Iterator[Callable[[int], None] | None]:
-    """A bar on stderr while a file is read, for someone who watches."""
-    if not (show and sys.stderr.isatty()):
-        yield None
+def _reading(data: str, *, show_progress: bool) -> Iterator[tuple[Any, Callable[[int], None]]]:
+    """What to load, and who hears how far it got: a bar on stderr for someone who watches."""
+    if data == "-":
+        yield sys.stdin.buffer, lambda _: None
+        return
+    path = Path(data)
+    if not (show_progress and sys.stderr.isatty() and path.is_file()):
+        yield path, lambda _: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
@@ -141,38 +130,7 @@ def _progress(path: Path, *, show: bool) -> Iterator[Callable[[int], None] | Non
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(f"reading {path.name}", total=path.stat().st_size)
-        yield lambda count: progress.advance(task, count)
-
-
-@contextmanager
-def _placing(rows: Rows, graph: Graph, branch: str) -> Iterator[None]:
-    """Errors about rows leave as errors about lines of the file."""
-    try:
-        yield
-    except DataError as error:
-        raise rows.place(error) from error
-    except TypeNotFound as error:
-        catalog = graph.catalog(branch)
-        line = rows.find(lambda row: _unknown(row, "type", catalog.nodes) or _unknown(row, "edge", catalog.edges))
-        raise RefusedRow(error, path=rows.name, line=line) from error
-    except KeyConflict as error:
-        key = graph.catalog(branch).type_of(error.type_key).key
-        line = rows.find(partial(_is_entity, taken=error, key=key))
-        raise RefusedRow(error, path=rows.name, line=line) from error
-
-
-def _unknown(row: dict[str, Any], member: str, known: Container[str]) -> bool:
-    return isinstance(row.get(member), str) and row[member] not in known
-
-
-def _is_entity(row: dict[str, Any], *, taken: KeyConflict, key: Sequence[str]) -> bool:
-    """Whether a row has the id that is taken. Ids of composite keys are not recognised: then no line is named."""
-    kind, _, name = taken.type_key.partition(":")
-    if row.get("type" if kind == "node" else "edge") != name:
-        return False
-    values = row.get("data", {})
-    named = [values.get("id"), *(values.get(part) for part in key[:1] if len(key) == 1)]
-    return taken.entity_id in [str(value) for value in named if value is not None]
+        yield path, lambda count: progress.advance(task, count)
 
 
 def _load_json(graph: Graph, result: LoadResult, actor: str | None) -> dict[str, Any]:

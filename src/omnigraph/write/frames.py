@@ -1,0 +1,236 @@
+"""Arrow tables with public column names into typed batches, column at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.datatypes import FLOATS, Scalar
+from omnigraph.errors import InvalidValue, MissingValue
+from omnigraph.schema.catalog import EdgeType, EntityType, Property
+from omnigraph.write.ids import ids_of
+from omnigraph.write.rows import ENDPOINTS, Batch, assembled, known_fields, storage_type
+from omnigraph.write.validation import Findings, Places
+from omnigraph.write.values import BadValue, coerce, read_text
+
+Bad = set[int]
+
+
+def batch_from_table(
+    entity: EntityType, table: pa.Table, places: Places, found: Findings, *, is_text: bool = False
+) -> Batch:
+    """A batch from an Arrow table. Wrong rows are noted and left out; a column of the wrong kind is an error.
+
+    `is_text`: all columns are text that has to be read first, as those of a CSV file are.
+    """
+    for name in table.column_names:
+        if name not in known_fields(entity):
+            entity.property(name)  # raises with the nearest name
+    frame = _Frame(entity, table, places, found, is_text)
+    columns = frame.columns()
+    if frame.bad:
+        keep = [i for i in range(table.num_rows) if i not in frame.bad]
+        good = table.take(pa.array(keep, pa.int64()))
+        return batch_from_table(entity, good, places.taken(keep), Findings(), is_text=is_text)
+    before = len(found)
+    explicit = columns.pop("id", None)
+    ids, fresh = ids_of(entity, columns, explicit, places, table.num_rows, found)
+    batch = assembled(entity, columns, ids, places, fresh)
+    return batch if len(found) == before else batch.without(found.places(since=before))
+
+
+class _Frame:
+    """Converts the columns of one table and remembers which rows are wrong."""
+
+    def __init__(
+        self, entity: EntityType, table: pa.Table, places: Places, found: Findings, is_text: bool = False
+    ) -> None:
+        self._is_text = is_text
+        self._entity = entity
+        self._table = table
+        self._places = places
+        self._found = found
+        self.bad: Bad = set()
+
+    def columns(self) -> dict[str, Any]:
+        """Public columns: ends, properties, and `id` where the table has it."""
+        columns: dict[str, Any] = {}
+        if isinstance(self._entity, EdgeType):
+            for column, name in ENDPOINTS.items():
+                if name not in self._table.column_names:
+                    raise self._lacks(name)
+                columns[column] = self._ids(name, required=True)
+        for prop in self._entity.properties:
+            columns[prop.name] = self._property(prop)
+        if "id" in self._table.column_names:
+            columns["id"] = self._ids("id", required=not self._mints)
+        return columns
+
+    @property
+    def _mints(self) -> bool:
+        return not self._entity.key
+
+    def _lacks(self, name: str) -> MissingValue:
+        text = f"{self._entity.name}: column {name!r} is missing"
+        return MissingValue(text, type_key=self._entity.table_key, field=name)
+
+    def _note(self, index: int, rule: str, text: str, field: str, value: Any = None) -> None:
+        self.bad.add(index)
+        self._found.note(rule, text, self._entity, places=self._places, index=index, field=field, value=value)
+
+    def _ids(self, name: str, *, required: bool) -> pa.Array:
+        column = self._table[name]
+        if column.null_count and required:
+            for index in self._found.rows(pc.is_null(column)):
+                self._note(index, "required", f"{self._entity.name}.{name} is required", name)
+        kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+        if not (pa.types.is_integer(kind) or is_text(kind) or pa.types.is_null(kind)):
+            raise InvalidValue(
+                f"{self._entity.name}.{name} must be text (the id of an entity), the column is {column.type}",
+                type_key=self._entity.table_key, field=name,
+            )  # fmt: skip
+        return whole(column.cast(pa.string()))
+
+    def _property(self, prop: Property) -> Any:
+        if prop.name not in self._table.column_names:
+            return self._absent(prop)
+        column = self._table[prop.name]
+        if prop.default is not None and column.null_count:
+            default = pa.array([coerce(prop.default, prop.type)], storage_type(prop)).cast(prop.type.to_arrow())[0]
+            return pc.fill_null(self._converted(prop, column), default)
+        if column.null_count and not prop.type.nullable:
+            for index in self._found.rows(pc.is_null(column)):
+                self._note(index, "required", f"{self._entity.name}.{prop.name} is required", prop.name)
+        return self._converted(prop, column)
+
+    def _absent(self, prop: Property) -> pa.Array:
+        count = self._table.num_rows
+        if prop.default is not None:
+            value = pa.array([coerce(prop.default, prop.type)], storage_type(prop)).cast(prop.type.to_arrow())
+            return value.take(pa.array(np.zeros(count, np.int64)))
+        if not prop.type.nullable:
+            for index in range(count):
+                if self._found.full:
+                    break
+                self._note(index, "required", f"{self._entity.name}.{prop.name} is required", prop.name)
+        return pa.nulls(count, prop.type.to_arrow())
+
+    def _converted(self, prop: Property, column: pa.ChunkedArray) -> Any:
+        kind, wanted = prop.type, prop.type.to_arrow()
+        if pa.types.is_null(column.type):
+            return pa.nulls(len(column), wanted)
+        if self._is_text:
+            return self._read(prop, column)
+        if kind.is_list or kind.is_vector:
+            return self._nested(prop, column)
+        if kind.scalar is Scalar.BLOB and is_text(column.type):
+            return self._one_by_one(prop, column)
+        if not is_castable(column.type, kind.scalar):
+            raise InvalidValue(
+                f"{self._entity.name}.{prop.name} expects {kind}, the column is {column.type}",
+                type_key=self._entity.table_key, field=prop.name,
+            )  # fmt: skip
+        if column.type != wanted:
+            try:
+                column = column.cast(wanted)
+            except pa.ArrowInvalid:
+                return self._one_by_one(prop, column)
+        if kind.scalar in FLOATS and pc.any(pc.invert(pc.is_finite(column))).as_py():
+            return self._one_by_one(prop, column)
+        return column
+
+    def _nested(self, prop: Property, column: pa.ChunkedArray) -> Any:
+        """Lists and vectors: as they are when nothing can be wrong with them, one by one otherwise."""
+        wanted = prop.type.to_arrow()
+        if column.type == wanted and prop.type.scalar not in FLOATS | {Scalar.STRING} and not _has_null_items(column):
+            return column
+        if column.type == wanted and prop.type.scalar is Scalar.STRING and not _has_null_items(column):
+            return column
+        if prop.type.is_vector and _are_vectors(column, prop.type.dimension or 0):
+            return column if column.type == wanted else column.cast(wanted)
+        return self._one_by_one(prop, column)
+
+    def _read(self, prop: Property, column: pa.ChunkedArray) -> Any:
+        """Text into values: at once where Arrow reads it, else one by one."""
+        kind = prop.type
+        if kind.is_plain_scalar:
+            try:
+                read = column.cast(kind.to_arrow())
+                if kind.scalar not in FLOATS or not pc.any(pc.invert(pc.is_finite(read))).as_py():
+                    return read
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+                pass
+        return self.convert(prop, column.to_pylist(), lambda text: coerce(read_text(text, kind), kind))
+
+    def _one_by_one(self, prop: Property, column: pa.ChunkedArray) -> pa.Array:
+        return self.convert(prop, column.to_pylist(), lambda value: coerce(value, prop.type))
+
+    def convert(self, prop: Property, values: Sequence[Any], how: Callable[[Any], Any]) -> pa.Array:
+        converted: list[Any] = []
+        for index, value in enumerate(values):
+            try:
+                converted.append(None if value is None else how(value))
+            except BadValue as error:
+                self._note(index, error.rule, f"{self._entity.name}.{prop.name} {error}", prop.name, value)
+                converted.append(None)
+        return pa.array(converted, storage_type(prop)).cast(prop.type.to_arrow())
+
+
+def whole(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """A column as one array."""
+    if isinstance(column, pa.Array):
+        return column
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Any of Arrow's text types."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def is_castable(found: pa.DataType, scalar: Scalar) -> bool:
+    """Same family only: a number never becomes text, a fraction never an integer."""
+    if pa.types.is_dictionary(found):
+        found = found.value_type
+    match scalar:
+        case Scalar.STRING:
+            return is_text(found)
+        case Scalar.BLOB:
+            return bool(pa.types.is_binary(found) or pa.types.is_large_binary(found))
+        case Scalar.BOOL:
+            return bool(pa.types.is_boolean(found))
+        case Scalar.F32 | Scalar.F64:
+            return bool(pa.types.is_floating(found) or pa.types.is_integer(found))
+        case Scalar.DATE:
+            return bool(pa.types.is_date32(found) or pa.types.is_date64(found))
+        case Scalar.DATETIME:
+            return bool(pa.types.is_timestamp(found) or pa.types.is_date(found))
+        case _:
+            return bool(pa.types.is_integer(found))
+
+
+def _has_null_items(column: pa.ChunkedArray) -> bool:
+    return any(pc.list_flatten(chunk).null_count for chunk in column.chunks)
+
+
+def _are_vectors(column: pa.ChunkedArray, dimension: int) -> bool:
+    """Whether every value is a list of `dimension` finite F32 numbers."""
+    kind = column.type
+    if not (pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)):
+        return False
+    if not pa.types.is_floating(kind.value_type):
+        return False
+    lengths = pc.list_value_length(column)
+    if pc.any(pc.not_equal(lengths, dimension)).as_py():
+        return False
+    for chunk in column.chunks:
+        items = pc.list_flatten(chunk).cast(pa.float32())
+        if items.null_count or pc.any(pc.invert(pc.is_finite(items))).as_py():
+            return False
+    return True

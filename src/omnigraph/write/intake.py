@@ -1,0 +1,130 @@
+"""Batches gathered by type. What grows large is written to data files at once, so memory holds only what rules need.
+
+Data files that no published version names are garbage, so writing them before the load is known to be good costs
+nothing but their bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from omnigraph.schema.catalog import EntityType
+from omnigraph.storage.effects import WrittenFragment
+from omnigraph.storage.staged import write_rows
+from omnigraph.write.rows import Batch
+from omnigraph.write.transaction import WriteTxn
+from omnigraph.write.validation import (
+    NOWHERE,
+    Findings,
+    Places,
+    TableDelta,
+    check_fields,
+    needed_columns,
+    no_ids,
+)
+
+SPILL_BYTES = 64 << 20
+
+
+@dataclass(slots=True)
+class Gathered:
+    """The rows of one type: `held` ones whole, written ones as fragments; `needed` has the columns rules look at."""
+
+    entity: EntityType
+    held: list[pa.Table] = field(default_factory=list)
+    needed: list[pa.Table] = field(default_factory=list)
+    fragments: list[WrittenFragment] = field(default_factory=list)
+    places: Places = NOWHERE
+    fresh_ids: bool = True
+    count: int = 0
+    held_bytes: int = 0
+
+    @property
+    def keys(self) -> pa.Table:
+        """The needed columns of all rows."""
+        columns = needed_columns(self.entity)
+        empty = self.entity.arrow_schema.empty_table().select(columns)
+        return pa.concat_tables(self.needed) if self.needed else empty
+
+    def delta(self, *, upserts: bool, overwrites: bool) -> TableDelta:
+        """What the rows do to their table."""
+        none = self.entity.arrow_schema.empty_table().select(needed_columns(self.entity))
+        upserts = upserts and not self.fresh_ids
+        return TableDelta(
+            entity=self.entity,
+            inserted=none if upserts else self.keys,
+            updated=self.keys if upserts else none,
+            removed=no_ids(),
+            places=self.places,
+            fresh_ids=self.fresh_ids,
+            overwrites=overwrites,
+            fields_checked=True,
+        )
+
+
+class Intake:
+    """Takes batches in and hands back what was gathered."""
+
+    def __init__(self, txn: WriteTxn, found: Findings) -> None:
+        self._txn = txn
+        self._found = found
+        self.gathered: dict[str, Gathered] = {}
+
+    def add(self, batch: Batch) -> None:
+        """One more batch; rows that break a rule by themselves are noted and left out."""
+        before = len(self._found)
+        check_fields(batch.entity, batch.table, batch.places, self._found)
+        if len(self._found) > before:
+            batch = batch.without(self._found.places(since=before))
+        mine = self.gathered.setdefault(batch.entity.table_key, Gathered(batch.entity))
+        if not batch.table.num_rows:
+            return
+        mine.held.append(batch.table)
+        mine.needed.append(batch.table.select(needed_columns(batch.entity)))
+        mine.places += batch.places
+        mine.fresh_ids = mine.fresh_ids and batch.fresh_ids
+        mine.count += batch.table.num_rows
+        mine.held_bytes += batch.table.nbytes
+        if mine.held_bytes > SPILL_BYTES:
+            self._spill(mine)
+
+    def _spill(self, mine: Gathered) -> None:
+        # Slices of a large table share its memory: the kept columns are copied so that the rest can go.
+        mine.needed = [_copied(pa.concat_tables(mine.needed))]
+        mine.fragments.extend(self._write(mine))
+        mine.held, mine.held_bytes = [], 0
+
+    def _write(self, mine: Gathered) -> tuple[WrittenFragment, ...]:
+        table = self._txn.table(mine.entity.table_key)
+        return write_rows(self._txn.store.tables, table, pa.concat_tables(mine.held))
+
+    def keep_last_of_each_id(self) -> set[tuple[str | None, int | None]]:
+        """Places of rows that a later row of the same id replaces, for types without a key."""
+        replaced: set[tuple[str | None, int | None]] = set()
+        for mine in self.gathered.values():
+            if mine.entity.key or mine.entity.kind != "edge" or mine.fresh_ids:
+                continue
+            last: dict[str, int] = {}
+            for index, entity_id in enumerate(mine.keys["id"].to_pylist()):
+                if entity_id in last:
+                    replaced.add(mine.places.at(last[entity_id]))
+                last[entity_id] = index
+        return replaced
+
+    def fragments(self) -> Mapping[str, tuple[WrittenFragment, ...]]:
+        """Data files of every row, by table."""
+
+        def write(mine: Gathered) -> tuple[WrittenFragment, ...]:
+            rest = self._write(mine) if mine.held else ()
+            return (*mine.fragments, *rest)
+
+        many = list(self.gathered.values())
+        written = map(write, many) if len(many) == 1 else self._txn.store.workers.map(write, many)
+        return dict(zip(self.gathered, written, strict=True))
+
+
+def _copied(table: pa.Table) -> pa.Table:
+    return table.combine_chunks()

@@ -1,0 +1,144 @@
+"""What a load reads, whatever its form, as chunks: rows or a table of one type, with their places in the input.
+
+Inputs can be read again: a load that has to leave rows out, or that finds the branch moved, starts over.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import IO, Any
+
+import pyarrow as pa
+
+from omnigraph.errors import InvalidArgument
+from omnigraph.schema.catalog import Catalog, EntityType
+from omnigraph.write.files import Progress, envelope_chunks, kind_of, spooled, typed_chunks
+from omnigraph.write.frames import batch_from_table
+from omnigraph.write.rows import Batch, batch_from_rows, group_envelopes
+from omnigraph.write.validation import Findings, Places
+
+CHUNK_ROWS = 65_536
+_HINT = 'pass a path, envelope rows, or {"Person": path, table or rows, "Knows": path, table or rows}'
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What inputs are read with."""
+
+    catalog: Catalog
+    found: Findings
+    progress: Progress
+    ignore_unknown: bool = False
+
+
+Input = Callable[[Reading], Iterator[Batch]]
+"""Reads one input from its beginning."""
+
+
+def inputs_of(data: Any) -> list[Input]:
+    """The inputs that a `data` argument names."""
+    if isinstance(data, Mapping):
+        return [each for name, value in data.items() for each in _typed_inputs(str(name), value)]
+    if _is_path(data):
+        return _path_inputs(data)
+    if hasattr(data, "read"):
+        return [_stream_input(data)]
+    if isinstance(data, Iterable) and not isinstance(data, bytes):
+        items = list(data)
+        if items and all(_is_path(item) for item in items):
+            return [each for item in items for each in _path_inputs(item)]
+        return [lambda reading: _envelopes(enumerate(items, start=1), None, reading)]
+    raise InvalidArgument(f"cannot load {type(data).__name__}", hint=_HINT)
+
+
+def entity_named(name: str, catalog: Catalog) -> EntityType:
+    """A node type, or else an edge type, of that name; `node:Person` and `edge:Knows` say which."""
+    if name.startswith(("node:", "edge:")):
+        return catalog.type_of(name)
+    return catalog.node(name) if name in catalog.nodes else catalog.edge(name)
+
+
+def _is_path(value: Any) -> bool:
+    return isinstance(value, (str, os.PathLike))
+
+
+def _path_inputs(path: str | os.PathLike[str]) -> list[Input]:
+    name = os.fspath(path)
+    if os.path.isdir(name):
+        files = [os.path.join(folder, f) for folder, _, names in sorted(os.walk(name)) for f in sorted(names)]
+        if not files:
+            raise InvalidArgument(f"{name} is an empty directory", hint="name the files to load")
+        return [each for file in files for each in _path_inputs(file)]
+    if kind_of(name) == "jsonl":
+        return [lambda reading: envelope_chunks(name, reading.catalog, reading.found, reading.progress)]
+    folder, file = os.path.split(name)
+    stem = file.partition(".")[0]
+    kind = {"nodes": "node:", "edges": "edge:"}.get(os.path.basename(folder), "")
+    return [_file_input(kind + stem, name)]
+
+
+def _stream_input(stream: IO[bytes]) -> Input:
+    """A stream is kept in a temporary file, because a load may have to read it again."""
+    path = spooled(stream)
+    return lambda reading: envelope_chunks(path, reading.catalog, reading.found, reading.progress, shown_as="<stdin>")
+
+
+def _typed_inputs(name: str, value: Any) -> list[Input]:
+    if _is_path(value):
+        return [_file_input(name, os.fspath(value))]
+    if isinstance(value, Sequence) and value and all(_is_path(item) for item in value):
+        return [_file_input(name, os.fspath(item)) for item in value]
+    if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
+        rows = list(value)
+        return [lambda reading: _rows(name, rows, reading)]
+    table = _table_of(name, value)
+    return [lambda reading: _table(name, table, reading)]
+
+
+def _table_of(name: str, frame: Any) -> pa.Table:
+    if isinstance(frame, pa.Table):
+        return frame
+    if isinstance(frame, pa.RecordBatch):
+        return pa.Table.from_batches([frame])
+    if isinstance(frame, pa.RecordBatchReader):
+        return frame.read_all()
+    if type(frame).__module__.partition(".")[0] == "pandas":
+        return pa.Table.from_pandas(frame, preserve_index=False)
+    if hasattr(frame, "collect") and not hasattr(frame, "__arrow_c_stream__"):
+        frame = frame.collect()
+    if hasattr(frame, "__arrow_c_stream__"):
+        return pa.table(frame)
+    raise InvalidArgument(
+        f"{name}: cannot load {type(frame).__name__}",
+        hint="pass a path, a pyarrow, pandas or polars table, or a list of dicts",
+    )
+
+
+def _file_input(name: str, path: str) -> Input:
+    def read(reading: Reading) -> Iterator[Batch]:
+        entity = entity_named(name, reading.catalog)
+        return typed_chunks(entity, path, reading.found, reading.progress, ignore_unknown=reading.ignore_unknown)
+
+    return read
+
+
+def _rows(name: str, rows: list[Any], reading: Reading) -> Iterator[Batch]:
+    entity = entity_named(name, reading.catalog)
+    if not rows:
+        yield batch_from_rows(entity, [], Places(), reading.found)
+    for first in range(0, len(rows), CHUNK_ROWS):
+        part = rows[first : first + CHUNK_ROWS]
+        places = Places(((None, range(first + 1, first + 1 + len(part))),))
+        yield batch_from_rows(entity, part, places, reading.found)
+
+
+def _table(name: str, table: pa.Table, reading: Reading) -> Iterator[Batch]:
+    entity = entity_named(name, reading.catalog)
+    yield batch_from_table(entity, table, Places(((None, range(1, table.num_rows + 1)),)), reading.found)
+
+
+def _envelopes(rows: Iterable[tuple[int, Any]], path: str | None, reading: Reading) -> Iterator[Batch]:
+    for group in group_envelopes(rows, reading.catalog, path, reading.found):
+        yield batch_from_rows(group.entity, group.rows, Places(((path, group.numbers),)), reading.found)

@@ -1,0 +1,27 @@
+"""The one validator of loads, mutations and merges.                    (rows -> VALIDATE -> stage -> plan -> publish)
+
+`validate(base, deltas)` takes what a write does to each table, as Arrow, and the state it starts from. It gives back
+every violation up to a limit, and the requirements that make the publisher repeat whatever was read. Cost follows the
+change: the graph is asked only about ids and values that the deltas name, through the indexes of its tables.
+"""
+
+from __future__ import annotations
+
+from omnigraph.write.validation.check import Verdict, validate
+from omnigraph.write.validation.fields import check_fields
+from omnigraph.write.validation.findings import Findings, raise_first
+from omnigraph.write.validation.model import NOWHERE, Base, Places, TableDelta, needed_columns, no_ids
+
+__all__ = [
+    "NOWHERE",
+    "Base",
+    "Findings",
+    "Places",
+    "TableDelta",
+    "Verdict",
+    "check_fields",
+    "needed_columns",
+    "no_ids",
+    "raise_first",
+    "validate",
+]

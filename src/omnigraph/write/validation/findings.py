@@ -1,0 +1,110 @@
+"""Collecting violations, and raising them as one error of the kind of the first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.errors import (
+    CardinalityViolation,
+    DataError,
+    DuplicateKey,
+    InvalidValue,
+    KeyConflict,
+    MissingEndpoint,
+    MissingValue,
+    TypeNotFound,
+    UnknownField,
+    Violation,
+)
+from omnigraph.schema.catalog import EntityType
+from omnigraph.write.validation.model import NOWHERE, Places
+
+DEFAULT_LIMIT = 100
+
+_ERRORS: dict[str, type[DataError]] = {
+    "required": MissingValue,
+    "unknown": UnknownField,
+    "type": InvalidValue,
+    "enum": InvalidValue,
+    "range": InvalidValue,
+    "check": InvalidValue,
+    "id": InvalidValue,
+    "key": DuplicateKey,
+    "unique": DuplicateKey,
+    "endpoint": MissingEndpoint,
+    "card": CardinalityViolation,
+}
+
+
+class Findings:
+    """Violations in the order they were found, up to a limit."""
+
+    def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
+        self._limit = max(1, limit)
+        self._found: list[Violation] = []
+
+    def __iter__(self) -> Iterator[Violation]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    @property
+    def full(self) -> bool:
+        """Whether looking for more is pointless."""
+        return len(self._found) >= self._limit
+
+    def add(self, violation: Violation) -> None:
+        """One more, unless there are enough."""
+        if not self.full:
+            self._found.append(violation)
+
+    def note(
+        self, rule: str, message: str, entity: EntityType, *, places: Places = NOWHERE, index: int | None = None,
+        field: str | None = None, value: Any = None, entity_id: str | None = None, hint: str | None = None,
+    ) -> None:  # fmt: skip
+        """A violation of a type's rule by the row at `index`."""
+        path, row = places.at(index) if index is not None else (None, None)
+        self.add(
+            Violation(
+                rule=rule, message=message, type_key=entity.table_key, field=field, value=value, entity_id=entity_id,
+                path=path, row=row, hint=hint,
+            )
+        )  # fmt: skip
+
+    def places(self, since: int = 0) -> set[tuple[str | None, int | None]]:
+        """Where the wrong rows stand."""
+        return {(each.path, each.row) for each in self._found[since:]}
+
+    def rows(self, mask: pa.Array | pa.ChunkedArray) -> list[int]:
+        """The first rows where a mask is true, as many as there is room for."""
+        truth = pc.fill_null(mask, False)
+        if not pc.any(truth).as_py():
+            return []
+        found: list[int] = np.flatnonzero(truth.to_numpy(zero_copy_only=False))[: self._limit].tolist()
+        return found
+
+
+def raise_first(violations: Sequence[Violation]) -> None:
+    """Nothing when there are none; else an error of the first one's kind that carries all of them."""
+    if not violations:
+        return
+    first = violations[0]
+    more = len(violations) - 1
+    text = f"{first.text} (and {more} more)" if more else first.text
+    if first.rule == "taken":
+        assert first.type_key is not None
+        assert first.entity_id is not None
+        raise KeyConflict(first.type_key, first.entity_id, message=text, violations=tuple(violations))
+    if first.rule == "type_name":
+        raise TypeNotFound(text, hint=first.hint)
+    kind = _ERRORS.get(first.rule, DataError)
+    raise kind(
+        text, type_key=first.type_key, row=first.row, field=first.field, path=first.path, hint=first.hint,
+        violations=tuple(violations),
+    )  # fmt: skip

@@ -1,0 +1,115 @@
+"""What the validator is given: a delta per table and the state it applies to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from omnigraph.schema.catalog import Catalog, EdgeType, EntityType
+from omnigraph.storage.tables import Table
+from omnigraph.versioning.snapshot import TableEntry
+
+
+class Base(Protocol):
+    """The state that a write starts from; `WriteTxn` is one."""
+
+    @property
+    def catalog(self) -> Catalog:
+        """The schema."""
+
+    def entry(self, table_key: str) -> TableEntry:
+        """The pin of a table."""
+
+    def table(self, table_key: str) -> Table:
+        """The table at its pin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where rows stand in the input: for each file (or None), the lines or row numbers of its rows, in order."""
+
+    parts: tuple[tuple[str | None, Sequence[int]], ...] = ()
+
+    def at(self, index: int) -> tuple[str | None, int | None]:
+        """File and number of a row."""
+        for path, numbers in self.parts:
+            if index < len(numbers):
+                return path, int(numbers[index])
+            index -= len(numbers)
+        return None, None
+
+    def __iter__(self) -> Iterator[tuple[str | None, int]]:
+        return ((path, int(number)) for path, numbers in self.parts for number in numbers)
+
+    def taken(self, keep: Sequence[int]) -> Places:
+        """The places of some rows, in ascending order."""
+        parts: list[tuple[str | None, Sequence[int]]] = []
+        first = 0
+        for path, numbers in self.parts:
+            mine = [int(numbers[i - first]) for i in keep if first <= i < first + len(numbers)]
+            parts.append((path, mine))
+            first += len(numbers)
+        return Places(tuple(parts))
+
+    def __add__(self, other: Places) -> Places:
+        return Places((*self.parts, *other.parts))
+
+
+NOWHERE = Places()
+"""Rows that come from no input: a mutation's, a merge's."""
+
+
+def no_ids() -> pa.Array:
+    """An empty array of ids."""
+    return pa.array([], pa.string())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableDelta:
+    """What a write does to one table.
+
+    `inserted` rows must be new. `updated` rows replace the row of their id, or are new where there is none. `removed`
+    are ids of rows that go and do not come back. Rows have physical columns; rules that look at more than one row need
+    only those of `needed_columns`, so a delta of a large load leaves the others out and says `fields_checked`.
+    """
+
+    entity: EntityType
+    inserted: pa.Table
+    updated: pa.Table
+    removed: pa.Array
+    places: Places = NOWHERE
+    fresh_ids: bool = False
+    """Every inserted id was minted for this write, so none of them can be taken."""
+    overwrites: bool = False
+    """All rows that the table has go."""
+    fields_checked: bool = False
+
+    @property
+    def written(self) -> pa.Table:
+        """The rows that are there afterwards: inserted ones, then updated ones, as `places` counts them."""
+        if not self.updated.num_rows:
+            return self.inserted
+        return pa.concat_tables([self.inserted, self.updated]) if self.inserted.num_rows else self.updated
+
+    @property
+    def gone(self) -> list[str]:
+        """Ids whose present row, if there is one, is no longer there: updated and removed ones."""
+        found: list[str] = self.updated["id"].to_pylist() + self.removed.to_pylist()
+        return found
+
+
+def column_of(entity: EntityType, name: str) -> str:
+    """The physical column of a property name, or of `src` and `dst`."""
+    if isinstance(entity, EdgeType) and name in ("src", "dst"):
+        return name
+    return entity.property(name).column
+
+
+def needed_columns(entity: EntityType) -> list[str]:
+    """The columns that rules over more than one row look at."""
+    ends = ["src", "dst"] if isinstance(entity, EdgeType) else []
+    uniques = [column_of(entity, name) for group in entity.uniques for name in group]
+    return list(dict.fromkeys(["id", *ends, *uniques]))
