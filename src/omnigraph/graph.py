@@ -87,6 +87,11 @@ class Graph:
         return self._store.root.uri
 
     @property
+    def repository(self) -> Repository:
+        """The graph below the facade, for engines that stage and publish by themselves."""
+        return self._repository
+
+    @property
     def internal_schema_version(self) -> int:
         """The storage format of this graph."""
         return INTERNAL_SCHEMA_VERSION
@@ -109,7 +114,7 @@ class Graph:
             inputs=inputs_of(data), mode=mode, branch=branch, actor=actor, message=message, expect_head=expect_head,
             **options,
         )  # fmt: skip
-        created = self._fork_if_missing(branch, from_branch)
+        created = self.fork_if_missing(branch, from_branch)
 
         def attempt(fresh: bool) -> LoadResult:
             return load_rows(self._repository, request, fresh=fresh)
@@ -218,7 +223,8 @@ class Graph:
         rows = open_table(self._store, entry).scan(columns, where=where)
         return rows.rename_columns([names.get(c, c) for c in columns])
 
-    def _fork_if_missing(self, branch: str, from_branch: str | None) -> bool:
+    def fork_if_missing(self, branch: str, from_branch: str | None) -> bool:
+        """Create `branch` from another when one is named and it does not exist; whether that was done."""
         if from_branch is None:
             return False
         try:

@@ -18,13 +18,10 @@ import pyarrow.orc as orc
 import pyarrow.parquet as pq
 
 from omnigraph.errors import DataError, InvalidArgument
+from omnigraph.write.files import kind_of
 
 PARQUET, CSV, JSONL, ORC, ARROW = "parquet", "csv", "jsonl", "orc", "arrow"
 FORMATS = (PARQUET, CSV, JSONL, ORC, ARROW)
-_SUFFIXES = {
-    ".parquet": PARQUET, ".pq": PARQUET, ".csv": CSV, ".tsv": CSV, ".jsonl": JSONL, ".ndjson": JSONL, ".json": JSONL,
-    ".orc": ORC, ".arrow": ARROW, ".feather": ARROW, ".ipc": ARROW,
-}  # fmt: skip
 _COMPRESSED = (".gz", ".zst", ".bz2", ".lz4")
 _SPLIT_BYTES = 64 << 20
 _SPLIT_ROWS = 1 << 20
@@ -46,7 +43,10 @@ class Files:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A part of one file. `begin` and `end` are row groups, stripes or bytes, by format; `first_row` counts from 1."""
+    """A part of one file. `begin` and `end` are row groups, stripes or bytes, by format; `first_row` counts from 1.
+
+    The first row of a byte range is counted by tasks, before the load: `numbered_lines`.
+    """
 
     number: int
     type_name: str | None
@@ -60,16 +60,8 @@ class Split:
 
 
 def format_of(path: str) -> str:
-    """The format that a file's name tells."""
-    name = path.lower()
-    for suffix in _COMPRESSED:
-        name = name.removesuffix(suffix)
-    found = _SUFFIXES.get(os.path.splitext(name)[1])
-    if found is None:
-        raise InvalidArgument(
-            f"{path}: the format cannot be told from the name", hint=f"name the format: one of {', '.join(FORMATS)}"
-        )
-    return found
+    """The format that a file's name tells; JSON lines where it tells nothing."""
+    return ORC if path.lower().endswith(".orc") else kind_of(path)
 
 
 def expand_paths(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> tuple[str, ...]:
@@ -150,10 +142,11 @@ def _parts_of(source: Files, path: str) -> Iterator[tuple[int, int, int]]:
     elif source.format == JSONL and not path.lower().endswith(_COMPRESSED):
         size = filesystem.get_file_info(inner).size or 0
         for begin in range(0, max(size, 1), _SPLIT_BYTES):
-            yield begin, min(begin + _SPLIT_BYTES, size), 0
+            yield begin, min(begin + _SPLIT_BYTES, size), 1
     else:
         with filesystem.open_input_file(inner):
-            yield 0, -1, 1
+            # The heading of a CSV file is its first line.
+            yield 0, -1, 2 if source.format == CSV else 1
 
 
 def _grouped(rows: Sequence[int]) -> Iterator[tuple[int, int, int]]:

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import pyarrow as pa
 
 from omnigraph.schema.catalog import EntityType
 from omnigraph.storage.effects import WrittenFragment
 from omnigraph.storage.staged import write_rows
+from omnigraph.storage.tables import Table
+from omnigraph.versioning.store import GraphStore
 from omnigraph.write.rows import Batch
-from omnigraph.write.transaction import WriteTxn
 from omnigraph.write.validation import (
     NOWHERE,
     Findings,
@@ -65,11 +67,20 @@ class Gathered:
         )
 
 
+class Target(Protocol):
+    """Where data files are written: the pins of a write."""
+
+    def table(self, table_key: str) -> Table:
+        """The table at its pin."""
+        ...
+
+
 class Intake:
     """Takes batches in and hands back what was gathered."""
 
-    def __init__(self, txn: WriteTxn, found: Findings) -> None:
-        self._txn = txn
+    def __init__(self, store: GraphStore, target: Target, found: Findings) -> None:
+        self._store = store
+        self._target = target
         self._found = found
         self.gathered: dict[str, Gathered] = {}
 
@@ -98,8 +109,8 @@ class Intake:
         mine.held, mine.held_bytes = [], 0
 
     def _write(self, mine: Gathered) -> tuple[WrittenFragment, ...]:
-        table = self._txn.table(mine.entity.table_key)
-        return write_rows(self._txn.store.tables, table, pa.concat_tables(mine.held))
+        table = self._target.table(mine.entity.table_key)
+        return write_rows(self._store.tables, table, pa.concat_tables(mine.held))
 
     def keep_last_of_each_id(self) -> set[tuple[str | None, int | None]]:
         """Places of rows that a later row of the same id replaces, for types without a key."""
@@ -122,7 +133,7 @@ class Intake:
             return (*mine.fragments, *rest)
 
         many = list(self.gathered.values())
-        written = map(write, many) if len(many) == 1 else self._txn.store.workers.map(write, many)
+        written = map(write, many) if len(many) == 1 else self._store.workers.map(write, many)
         return dict(zip(self.gathered, written, strict=True))
 
 

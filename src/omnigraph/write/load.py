@@ -123,7 +123,7 @@ def _require_few(request: LoadRequest, violations: Sequence[Violation]) -> None:
 
 
 def _read(txn: WriteTxn, request: LoadRequest, found: Findings, skipped: set[Place]) -> Intake:
-    intake = Intake(txn, found)
+    intake = Intake(txn.store, txn, found)
     reading = Reading(txn.catalog, found, request.progress, request.ignore_unknown)
     for each in request.inputs:
         for batch in each(reading):

@@ -45,6 +45,7 @@ class WriteTxn:
         self._message = message
         self._expect_head = expect_head
         self._idempotency_key = idempotency_key
+        self._announced = False
         self._completing = False
         self._graft = NO_GRAFT
         self._graft_files: tuple[str, ...] = ()
@@ -68,13 +69,35 @@ class WriteTxn:
         """The table at its pin."""
         return open_table(self.store, self.entry(table_key))
 
+    def announce(self, table_keys: Iterable[str]) -> None:
+        """Leave the intent before anything is staged: a long job holds it by renewing its lease."""
+        self.repository.intents.begin(
+            commit_id=self.commit_id,
+            kind=self._kind,
+            actor=self._actor,
+            branch=self.base.branch,
+            native_branch=self.base.native_branch,
+            base_version=self.base.version,
+            entries=[self.entry(key) for key in sorted(table_keys)],
+        )
+        self._announced = True
+
+    def renew(self) -> None:
+        """Hold the intent for a while yet; raises when somebody else has taken it over."""
+        self.repository.intents.hold(self.commit_id)
+
+    def withdraw(self) -> None:
+        """Give an announced write up."""
+        if self._announced:
+            self.repository.intents.withdraw(self.commit_id)
+
     def commit(
         self, effects: Mapping[str, Effect], requirements: Iterable[Requirement], *, rebase_updates: bool = False,
         graft: Graft = NO_GRAFT, files: Iterable[str] = (),
     ) -> GraphCommit:  # fmt: skip
         """Stage the effects and publish them as one commit. `files` are those that a graft needs on disk."""
         # A graft revives pins or brings tables: its intent says so before anything is visible.
-        has_intent = len(effects) > 1 or graft is not NO_GRAFT
+        has_intent = self._announced or len(effects) > 1 or graft is not NO_GRAFT
         self._graft, self._graft_files = graft, tuple(files)
         try:
             plan = self._prepared(effects, tuple(requirements), rebase_updates, has_intent)
@@ -93,16 +116,8 @@ class WriteTxn:
         rebase_updates: bool,
         has_intent: bool,
     ) -> PublishPlan:
-        if has_intent:
-            self.repository.intents.begin(
-                commit_id=self.commit_id,
-                kind=self._kind,
-                actor=self._actor,
-                branch=self.base.branch,
-                native_branch=self.base.native_branch,
-                base_version=self.base.version,
-                entries=[self.entry(key) for key in sorted({*effects, *self._grafted})],
-            )
+        if has_intent and not self._announced:
+            self.announce({*effects, *self._grafted})
         plan = self._plan(self._stage(effects), requirements, rebase_updates, has_intent)
         if has_intent:
             # The plan may be published by others from here on, so its files have to be on disk before it says so.

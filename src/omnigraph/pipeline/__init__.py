@@ -1,0 +1,49 @@
+"""The pipeline on Spark: load, read, export and analyse graphs of any size.
+
+Nothing here is imported before it is used, so `import omnigraph` needs neither Spark nor a JVM.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from omnigraph.pipeline.analytics import SparkAnalytics as analytics
+    from omnigraph.pipeline.api import load, run, validate
+    from omnigraph.pipeline.job import read_job
+    from omnigraph.pipeline.session import session
+    from omnigraph.pipeline.sources import Files
+    from omnigraph.pipeline.views import read_type, register_views
+
+_WHERE = {
+    "analytics": ("omnigraph.pipeline.analytics", "SparkAnalytics"),
+    "Files": ("omnigraph.pipeline.sources", "Files"),
+    "load": ("omnigraph.pipeline.api", "load"),
+    "read_job": ("omnigraph.pipeline.job", "read_job"),
+    "read_type": ("omnigraph.pipeline.views", "read_type"),
+    "register_views": ("omnigraph.pipeline.views", "register_views"),
+    "run": ("omnigraph.pipeline.api", "run"),
+    "session": ("omnigraph.pipeline.session", "session"),
+    "validate": ("omnigraph.pipeline.api", "validate"),
+}
+
+__all__ = [
+    "Files",
+    "analytics",
+    "load",
+    "read_job",
+    "read_type",
+    "register_views",
+    "run",
+    "session",
+    "validate",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    module, member = _WHERE[name]
+    return getattr(importlib.import_module(module), member)

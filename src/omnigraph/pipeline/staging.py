@@ -1,0 +1,148 @@
+"""The work of one task: read a split, check its rows, write them as data files, leave the columns that rules need.
+
+Nothing that a task does is visible: its files are garbage until the driver publishes a version that names them. A task
+that runs twice, because it was retried or because its double was started on purpose, writes twice; only the answer that
+Spark hands to the driver counts.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.ipc as ipc
+
+from omnigraph.errors import OmnigraphError, Violation
+from omnigraph.pipeline.reading import read_split
+from omnigraph.pipeline.sources import Split
+from omnigraph.pipeline.workers import store_of
+from omnigraph.storage.effects import WrittenFragment
+from omnigraph.storage.layout import STAGING
+from omnigraph.storage.tables import Table
+from omnigraph.versioning.store import GraphStore, mint
+from omnigraph.write.frames import batch_from_table
+from omnigraph.write.intake import Gathered, Intake
+from omnigraph.write.rows import Batch
+from omnigraph.write.sources import entity_named
+from omnigraph.write.validation import Findings, Places, needed_columns
+
+Place = tuple[str | None, int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class StageJob:
+    """What every task of a load is told. `pins` are the location and version of each table."""
+
+    uri: str
+    commit_id: str
+    schema_hash: str
+    pins: Mapping[str, tuple[str, int]]
+    limit: int
+
+    def store(self) -> GraphStore:
+        """The graph, open in this process."""
+        return store_of(self.uri)
+
+    def table(self, table_key: str) -> Table:
+        """A table at its pin."""
+        return self.store().tables.open(*self.pins[table_key])
+
+
+@dataclass(frozen=True, slots=True)
+class StagedPart:
+    """The rows of one type that one task staged. `keys` is the object that holds the columns rules need."""
+
+    table_key: str
+    rows: int
+    fragments: tuple[WrittenFragment, ...]
+    keys: str | None
+    places: Places
+    fresh_ids: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StagedSplit:
+    """What one task did, or the error that stopped it."""
+
+    number: int
+    parts: tuple[StagedPart, ...] = ()
+    violations: tuple[Violation, ...] = ()
+    error: OmnigraphError | None = field(default=None)
+
+    @property
+    def paths(self) -> frozenset[str | None]:
+        """The files that its rows come from."""
+        return frozenset(path for part in self.parts for path, _ in part.places.parts)
+
+
+def stage_split(job: StageJob, split: Split, skipped: frozenset[Place]) -> StagedSplit:
+    """Read and stage one split of a file, without the rows that are skipped."""
+    found = Findings(job.limit)
+    catalog = job.store().catalog(job.schema_hash)
+    return _staged(job, split.number, read_split(split, catalog, found), found, skipped)
+
+
+def stage_frame(
+    job: StageJob, number: int, type_name: str, batches: Iterable[pa.RecordBatch], skipped: frozenset[Place]
+) -> StagedSplit:
+    """Stage one partition of a DataFrame. Its rows are counted from the partition's beginning."""
+    found = Findings(job.limit)
+    entity = entity_named(type_name, job.store().catalog(job.schema_hash))
+
+    def typed() -> Iterator[Batch]:
+        row = 1
+        for batch in batches:
+            places = Places(((frame_place(type_name, number), range(row, row + batch.num_rows)),))
+            row += batch.num_rows
+            yield batch_from_table(entity, pa.Table.from_batches([batch]), places, found)
+
+    return _staged(job, number, typed(), found, skipped)
+
+
+def frame_place(type_name: str, partition: int) -> str:
+    """How a partition of a DataFrame is named in reports."""
+    return f"<{type_name} partition {partition}>"
+
+
+def _staged(
+    job: StageJob, number: int, batches: Iterator[Batch], found: Findings, skipped: frozenset[Place]
+) -> StagedSplit:
+    intake = Intake(job.store(), job, found)
+    try:
+        for batch in batches:
+            intake.add(batch.without(skipped) if skipped else batch)
+        fragments = intake.fragments()
+    except OmnigraphError as error:
+        # Spark would show a stack of two languages: the driver raises it as what it is.
+        return StagedSplit(number, error=error)
+    parts = tuple(_part(job, number, mine, fragments[key]) for key, mine in intake.gathered.items())
+    return StagedSplit(number, parts, tuple(found))
+
+
+def _part(job: StageJob, number: int, mine: Gathered, fragments: tuple[WrittenFragment, ...]) -> StagedPart:
+    wanted = [c for c in needed_columns(mine.entity) if c != "id" or not mine.fresh_ids]
+    path = None
+    if mine.count and wanted:
+        path = f"{STAGING}/{job.commit_id}/{number}-{mint()}.arrow"
+        job.store().objects.put_new(path, _packed(mine.keys.select(wanted)), flush=False)
+    return StagedPart(mine.entity.table_key, mine.count, fragments, path, mine.places, mine.fresh_ids)
+
+
+def _packed(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table.combine_chunks())
+    return bytes(sink.getvalue())
+
+
+def message(staged: StagedSplit) -> bytes:
+    """A task's answer as bytes."""
+    return pickle.dumps(staged)
+
+
+def answer(body: bytes) -> StagedSplit:
+    """The inverse of `message`."""
+    found: StagedSplit = pickle.loads(body)
+    return found
