@@ -35,6 +35,7 @@ from omnigraph.write.attempts import reprepared
 from omnigraph.write.create import create_graph
 from omnigraph.write.delete import DeleteResult, delete_entities
 from omnigraph.write.load import APPEND, OVERWRITE, LoadRequest, LoadResult, load_rows
+from omnigraph.write.mutate import MutationRequest, MutationResult, mutate
 from omnigraph.write.sources import inputs_of
 
 _MAX_QUERIES = 512
@@ -121,6 +122,37 @@ class Graph:
         if created and request.dry_run:
             self._repository.refs.delete(branch)
         return replace(result, base_branch=from_branch, branch_created=created)
+
+    def mutate(
+        self, query: str | os.PathLike[str], name: str | None = None, params: Mapping[str, Any] | None = None,
+        branch: str = MAIN, actor: str | None = None, expect_head: str | None = None, *, message: str | None = None,
+        idempotency_key: str | None = None, max_entities: int | None = None,
+    ) -> MutationResult:  # fmt: skip
+        """Run one mutation of a `.gq` text or file as one commit; no commit when nothing matches.
+
+        `expect_head` refuses a branch that moved on. A request with an `idempotency_key` that the branch has seen is
+        not applied again. `max_entities` bounds how many rows of one type it may touch.
+        """
+        text, path = _text_of(query, "mutation", ".gq")
+        self._store.require_writable()
+
+        def request(fresh: bool) -> MutationRequest:
+            state = self._repository.head(branch) if fresh else self._repository.recent_head(branch)
+            compiled = self._compiled(text, self._store.catalog(state.schema_hash), state.schema_hash, name, path)
+            if isinstance(compiled, QueryIR):
+                raise InvalidArgument(f"{compiled.name} is a read, not a mutation", hint="use query() for reads")
+            return MutationRequest(
+                query=compiled, schema_hash=state.schema_hash, params=bind_params(compiled, params or {}),
+                branch=branch, actor=actor, message=message, expect_head=expect_head,
+                idempotency_key=idempotency_key, max_entities=max_entities,
+            )  # fmt: skip
+
+        first = request(fresh=False)
+        if not first.only_inserts:
+            return mutate(self._repository, first)
+        return reprepared(
+            lambda fresh: mutate(self._repository, request(fresh), fresh=fresh), fresh_first=self._store.root.is_local
+        )
 
     def delete(
         self,

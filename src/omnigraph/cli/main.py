@@ -14,7 +14,7 @@ from typing import Annotated, TextIO
 
 import typer
 
-from omnigraph.cli.commands import branch, commit, data, log, query, recovery, repair, schema, tag, version
+from omnigraph.cli.commands import branch, commit, data, log, mutate, query, recovery, repair, schema, tag, version
 from omnigraph.cli.failures import (
     FAILED,
     INTERRUPTED,
@@ -38,6 +38,7 @@ app = typer.Typer(
 app.command("init")(data.init)
 app.command("load")(data.load)
 app.command("query")(query.query)
+app.command("mutate")(mutate.mutate)
 app.command("lint")(query.lint)
 app.command("explain")(query.explain)
 app.command("snapshot")(data.snapshot)
