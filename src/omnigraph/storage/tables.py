@@ -145,6 +145,13 @@ class TableStore:
             )
         return self.remember(Table(path, dataset))
 
+    def private_handle(self, table: Table) -> LanceDataset:
+        """A handle on a table's version that nobody else uses."""
+        with translated(f"opening {table.path} at version {table.version}"):
+            return lance.dataset(
+                self.root.join(table.path), version=table.version, storage_options=self.options, session=self.session
+            )
+
     def remember(self, table: Table) -> Table:
         """Keep a handle, so that the next use of its pin opens nothing."""
         with self._lock:
