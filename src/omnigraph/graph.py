@@ -6,13 +6,14 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pyarrow as pa
 
 from omnigraph.errors import InvalidArgument, NotFound, OmnigraphError
 from omnigraph.execution.arrow.engine import ArrowExecutor
 from omnigraph.execution.result import Result
+from omnigraph.handles.blobs import Blobs
 from omnigraph.handles.branches import Branches
 from omnigraph.handles.commits import Commits
 from omnigraph.handles.maintenance import Maintenance
@@ -34,6 +35,7 @@ from omnigraph.versioning.store import GraphStore, Settings
 from omnigraph.write.attempts import reprepared
 from omnigraph.write.create import create_graph
 from omnigraph.write.delete import DeleteResult, delete_entities
+from omnigraph.write.export import ExportResult, export_rows
 from omnigraph.write.load import APPEND, OVERWRITE, LoadRequest, LoadResult, load_rows
 from omnigraph.write.mutate import MutationRequest, MutationResult, mutate
 from omnigraph.write.sources import inputs_of
@@ -53,6 +55,7 @@ class Graph:
     def __init__(self, store: GraphStore) -> None:
         self._store = store
         self._repository = Repository(store)
+        self.blobs = Blobs(self._repository)
         self.branches = Branches(self._repository)
         self.commits = Commits(self._repository)
         self.tags = TagNames(self._repository)
@@ -165,6 +168,16 @@ class Graph:
     ) -> DeleteResult:
         """Remove entities by id in one commit; removing a node removes every edge that touches it."""
         return delete_entities(self._repository, type_name, ids, branch=branch, actor=actor, message=message)
+
+    def export(
+        self, target: str | os.PathLike[str] | IO[bytes], format: str = "jsonl", *, branch: str | None = None,
+        snapshot: Target = None, types: Sequence[str] | None = None,
+    ) -> ExportResult:  # fmt: skip
+        """Write rows as JSON lines (a file or stream), Parquet or CSV (a directory with a file per type)."""
+        if branch is not None and snapshot is not None:
+            raise InvalidArgument("give a branch or a snapshot, not both")
+        state = self._repository.resolve(branch if snapshot is None else snapshot)
+        return export_rows(self._store, state, target, format=format, types=types)
 
     # --- querying -------------------------------------------------------------------------------------------------
 

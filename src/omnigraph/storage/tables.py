@@ -100,6 +100,11 @@ class Table:
         with translated(f"reading {self.path}"):
             return self.dataset.scanner(columns=list(columns) if columns is not None else None, filter=where).to_table()
 
+    def take(self, positions: Sequence[int], columns: Sequence[str]) -> pa.Table:
+        """Rows by their places in a scan, in the order given."""
+        with translated(f"reading {self.path}"):
+            return self.dataset.take(list(positions), columns=list(columns))
+
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """Rows as a stream."""
         with translated(f"reading {self.path}"):

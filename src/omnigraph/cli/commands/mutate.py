@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from omnigraph.cli import options
+from omnigraph.cli.commands.load import IfCommit, Key, Message, Where
 from omnigraph.cli.commands.query import File, Name, Params, ParamsFile, Text, query_params, query_source
 from omnigraph.cli.output import clean, commit_json, counted, print_json, print_line
 
@@ -19,17 +17,10 @@ def mutate(
     text: Text = None,
     params: Params = None,
     params_file: ParamsFile = None,
-    branch: Annotated[str, typer.Option("--branch", metavar="BRANCH", help="Where to commit.")] = "main",
-    if_commit: Annotated[
-        str | None, typer.Option("--if-commit", metavar="ID", help="Only if this is still the head of the branch.")
-    ] = None,
-    message: Annotated[str | None, typer.Option("--message", metavar="TEXT", help="Says why, in the history.")] = None,
-    key: Annotated[
-        str | None,
-        typer.Option(
-            "--idempotency-key", metavar="KEY", help="A request with a key the branch has seen is not repeated."
-        ),
-    ] = None,
+    branch: Where = "main",
+    if_commit: IfCommit = None,
+    message: Message = None,
+    key: Key = None,
     store: options.Store = None,
     actor: options.Actor = None,
     json: options.Json = False,
