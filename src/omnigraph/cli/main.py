@@ -20,6 +20,7 @@ from omnigraph.cli.commands import (
     commit,
     data,
     export,
+    load,
     log,
     mutate,
     query,
