@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from omnigraph.versioning.snapshot import Snapshot
     from omnigraph.versioning.tags import Tag
     from omnigraph.write.load import LoadResult
+    from omnigraph.write.mutate import MutationResult
 
 __version__ = "0.1.0"
 
@@ -26,11 +27,23 @@ _HOMES = {
     "Graph": "omnigraph.graph",
     "GraphCommit": "omnigraph.versioning.commits",
     "LoadResult": "omnigraph.write.load",
+    "MutationResult": "omnigraph.write.mutate",
     "Snapshot": "omnigraph.versioning.snapshot",
     "Tag": "omnigraph.versioning.tags",
 }
 
-__all__ = ["Branch", "Graph", "GraphCommit", "LoadResult", "OmnigraphError", "Snapshot", "Tag", "__version__", "errors"]
+__all__ = [
+    "Branch",
+    "Graph",
+    "GraphCommit",
+    "LoadResult",
+    "MutationResult",
+    "OmnigraphError",
+    "Snapshot",
+    "Tag",
+    "__version__",
+    "errors",
+]
 
 
 def __getattr__(name: str) -> Any:

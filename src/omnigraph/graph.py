@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pyarrow as pa
 
@@ -15,6 +15,7 @@ from omnigraph.execution.arrow.data import GraphData
 from omnigraph.execution.arrow.engine import ArrowExecutor
 from omnigraph.execution.result import Result
 from omnigraph.handles.analytics import Analytics
+from omnigraph.handles.blobs import Blobs
 from omnigraph.handles.branches import Branches
 from omnigraph.handles.commits import Commits
 from omnigraph.handles.maintenance import Maintenance
@@ -36,7 +37,9 @@ from omnigraph.versioning.store import GraphStore, Settings
 from omnigraph.write.attempts import reprepared
 from omnigraph.write.create import create_graph
 from omnigraph.write.delete import DeleteResult, delete_entities
+from omnigraph.write.export import ExportResult, export_rows
 from omnigraph.write.load import APPEND, OVERWRITE, LoadRequest, LoadResult, load_rows
+from omnigraph.write.mutate import MutationRequest, MutationResult, mutate
 from omnigraph.write.sources import inputs_of
 
 _MAX_QUERIES = 512
@@ -54,6 +57,7 @@ class Graph:
     def __init__(self, store: GraphStore) -> None:
         self._store = store
         self._repository = Repository(store)
+        self.blobs = Blobs(self._repository)
         self.branches = Branches(self._repository)
         self.commits = Commits(self._repository)
         self.tags = TagNames(self._repository)
@@ -130,6 +134,37 @@ class Graph:
             self._repository.refs.delete(branch)
         return replace(result, base_branch=from_branch, branch_created=created)
 
+    def mutate(
+        self, query: str | os.PathLike[str], name: str | None = None, params: Mapping[str, Any] | None = None,
+        branch: str = MAIN, actor: str | None = None, expect_head: str | None = None, *, message: str | None = None,
+        idempotency_key: str | None = None, max_entities: int | None = None,
+    ) -> MutationResult:  # fmt: skip
+        """Run one mutation of a `.gq` text or file as one commit; no commit when nothing matches.
+
+        `expect_head` refuses a branch that moved on. A request with an `idempotency_key` that the branch has seen is
+        not applied again. `max_entities` bounds how many rows of one type it may touch.
+        """
+        text, path = _text_of(query, "mutation", ".gq")
+        self._store.require_writable()
+
+        def request(fresh: bool) -> MutationRequest:
+            state = self._repository.head(branch) if fresh else self._repository.recent_head(branch)
+            compiled = self._compiled(text, self._store.catalog(state.schema_hash), state.schema_hash, name, path)
+            if isinstance(compiled, QueryIR):
+                raise InvalidArgument(f"{compiled.name} is a read, not a mutation", hint="use query() for reads")
+            return MutationRequest(
+                query=compiled, schema_hash=state.schema_hash, params=bind_params(compiled, params or {}),
+                branch=branch, actor=actor, message=message, expect_head=expect_head,
+                idempotency_key=idempotency_key, max_entities=max_entities,
+            )  # fmt: skip
+
+        first = request(fresh=False)
+        if not first.only_inserts:
+            return mutate(self._repository, first)
+        return reprepared(
+            lambda fresh: mutate(self._repository, request(fresh), fresh=fresh), fresh_first=self._store.root.is_local
+        )
+
     def delete(
         self,
         type_name: str,
@@ -141,6 +176,16 @@ class Graph:
     ) -> DeleteResult:
         """Remove entities by id in one commit; removing a node removes every edge that touches it."""
         return delete_entities(self._repository, type_name, ids, branch=branch, actor=actor, message=message)
+
+    def export(
+        self, target: str | os.PathLike[str] | IO[bytes], format: str = "jsonl", *, branch: str | None = None,
+        snapshot: Target = None, types: Sequence[str] | None = None,
+    ) -> ExportResult:  # fmt: skip
+        """Write rows as JSON lines (a file or stream), Parquet or CSV (a directory with a file per type)."""
+        if branch is not None and snapshot is not None:
+            raise InvalidArgument("give a branch or a snapshot, not both")
+        state = self._repository.resolve(branch if snapshot is None else snapshot)
+        return export_rows(self._store, state, target, format=format, types=types)
 
     # --- querying -------------------------------------------------------------------------------------------------
 

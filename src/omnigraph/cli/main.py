@@ -14,7 +14,22 @@ from typing import Annotated, TextIO
 
 import typer
 
-from omnigraph.cli.commands import branch, commit, data, log, query, recovery, repair, schema, tag, version
+from omnigraph.cli.commands import (
+    blob,
+    branch,
+    commit,
+    data,
+    export,
+    load,
+    log,
+    mutate,
+    query,
+    recovery,
+    repair,
+    schema,
+    tag,
+    version,
+)
 from omnigraph.cli.failures import (
     FAILED,
     INTERRUPTED,
@@ -36,8 +51,11 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("init")(data.init)
-app.command("load")(data.load)
+app.command("load")(load.load)
 app.command("query")(query.query)
+app.command("mutate")(mutate.mutate)
+app.command("export")(export.export)
+app.add_typer(blob.app, name="blob")
 app.command("lint")(query.lint)
 app.command("explain")(query.explain)
 app.command("snapshot")(data.snapshot)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from lance import Index, LanceOperation
 from lance.optimize import Compaction
@@ -27,18 +28,30 @@ def index_name(column: str) -> str:
     return f"{column}_idx"
 
 
-def extend_btree(store: TableStore, base: Table, column: str) -> Table:
-    """Cover every fragment that the BTREE of `column` lacks. A table that is fully covered comes back as it is."""
-    name = index_name(column)
-    covered = base.index_coverage().get(name)
-    lacking = [i for i in base.fragments if covered is None or i not in covered]
-    if not lacking:
+def extend_btrees(store: TableStore, base: Table, columns: Sequence[str]) -> Table:
+    """Cover every fragment that the BTREEs of some columns lack, in one version. A covered table comes back as it is.
+
+    Each is built through a handle of its own: building one locks its handle, and others may be reading through `base`.
+    """
+    coverage = base.index_coverage()
+    lacking = {
+        column: [i for i in base.fragments if i not in coverage.get(index_name(column), frozenset())]
+        for column in columns
+    }
+    wanted = [column for column in columns if lacking[column]]
+    if not wanted:
         return base
-    with translated(f"indexing {column} of {base.path}"):
-        segment = base.dataset.create_index_uncommitted(
-            column, "BTREE", name=name, replace=covered is not None, fragment_ids=lacking
-        )
-    return commit_detached(store, base, LanceOperation.CreateIndex([segment], []), keeps_indexes=False)
+
+    def build(column: str) -> Index:
+        name = index_name(column)
+        with translated(f"indexing {column} of {base.path}"):
+            return store.private_handle(base).create_index_uncommitted(
+                column, "BTREE", name=name, replace=name in coverage, fragment_ids=lacking[column]
+            )
+
+    with ThreadPoolExecutor(max_workers=len(wanted)) as pool:
+        segments = list(pool.map(build, wanted))
+    return commit_detached(store, base, LanceOperation.CreateIndex(segments, []), keeps_indexes=False)
 
 
 def drop_small_segments(store: TableStore, base: Table, columns: Sequence[str]) -> Table:
@@ -72,8 +85,7 @@ def fold_tail(store: TableStore, base: Table, columns: Sequence[str], known_high
     table = drop_small_segments(store, base, columns)
     table, mark = compact_small(store, table, known_high_water)
     hit(Point.FOLD_COMPACTED)
-    for column in columns:
-        table = extend_btree(store, table, column)
+    table = extend_btrees(store, table, columns)
     hit(Point.FOLD_INDEXED)
     return table, mark
 

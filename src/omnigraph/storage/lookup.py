@@ -161,6 +161,19 @@ def rows_where_any(table: Table, columns: Sequence[str], ids: Sequence[str]) -> 
     return rows.filter(mask)
 
 
+def rows_by_id(table: Table, ids: Sequence[str], tail: Tail, columns: Sequence[str]) -> pa.Table:
+    """The rows of some ids, read from the fragments that hold them and no others."""
+    found = locate(table, list(dict.fromkeys(ids)), tail)
+    fragments = sorted({address >> 32 for address in found.addresses})
+    if not fragments:
+        return table.schema.empty_table().select(list(columns))
+    chosen = [f for f in map(table.dataset.get_fragment, fragments) if f is not None]
+    with translated(f"reading rows of {table.path}"):
+        return table.dataset.scanner(
+            columns=list(columns), filter=in_list("id", found.ids), fragments=chosen
+        ).to_table()
+
+
 def rows_with_values(table: Table, columns: Sequence[str], values: Sequence[Sequence[str]]) -> pa.Table:
     """Ids and canonical texts of rows whose columns hold, together, one of `values` (tuples of canonical texts).
 

@@ -120,6 +120,11 @@ class Table:
             for i, f in self.fragments.items()
         ]
 
+    def take(self, positions: Sequence[int], columns: Sequence[str]) -> pa.Table:
+        """Rows by their places in a scan, in the order given."""
+        with translated(f"reading {self.path}"):
+            return self.dataset.take(list(positions), columns=list(columns))
+
     def batches(
         self, columns: Sequence[str] | None = None, *, where: str | None = None, fragments: Sequence[int] | None = None
     ) -> Iterator[pa.RecordBatch]:
@@ -168,6 +173,13 @@ class TableStore:
                 self.root.join(path), version=version, storage_options=self.options, session=self.session
             )
         return self.remember(Table(path, dataset))
+
+    def private_handle(self, table: Table) -> LanceDataset:
+        """A handle on a table's version that nobody else uses."""
+        with translated(f"opening {table.path} at version {table.version}"):
+            return lance.dataset(
+                self.root.join(table.path), version=table.version, storage_options=self.options, session=self.session
+            )
 
     def remember(self, table: Table) -> Table:
         """Keep a handle, so that the next use of its pin opens nothing."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from omnigraph.errors import (
@@ -157,7 +157,7 @@ class _Attempt:
     def fit(self, state: ManifestState) -> None:
         """Check the plan against the state it is about to replace; restage what has to follow it."""
         plan = self.plan
-        if plan.expect_head is not None and state.head != plan.expect_head:
+        if plan.expect_head is not None and plan.expect_head not in _heads(state):
             raise PreconditionFailed(expected=plan.expect_head, actual=state.head)
         if (
             plan.staged_at
@@ -188,6 +188,15 @@ class _Attempt:
             raise PublishContention("the branch is too busy: the publish deadline passed", hint="try again")
         time.sleep(random.random() * self._pause)
         self._pause = min(self._pause * 2, _BACKOFF_CAP)
+
+
+def _heads(state: ManifestState) -> Iterator[str]:
+    """The head, and the commits before it that only maintenance came after: they hold the same rows."""
+    commit = state.commits.get(state.head)
+    yield state.head
+    while commit is not None and commit.op_class == MAINTENANCE and commit.parent_commit_id is not None:
+        yield commit.parent_commit_id
+        commit = state.commits.get(commit.parent_commit_id)
 
 
 def _require_intact(opened: ManifestVersion) -> None:

@@ -6,7 +6,8 @@ import datetime as dt
 import os
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -80,6 +81,7 @@ class GraphStore:
         self.manifests = ManifestStore(root, options, self.objects, self.durability, self.tables.session)
         self._catalogs: dict[str, Catalog] = {}
         self._lock = threading.Lock()
+        self._due: list[Future[None]] = []
 
     def catalog(self, schema_hash: str) -> Catalog:
         """The accepted schema of that hash. Schemas are immutable, so one read serves for ever."""
@@ -104,6 +106,23 @@ class GraphStore:
         stamped = self.objects.modified(path)
         self.objects.delete([path])
         return stamped or dt.datetime.now(dt.UTC)
+
+    def later(self, task: Callable[[], None]) -> None:
+        """Run upkeep after the call that made it due has returned. The interpreter waits for it before it ends."""
+        with self._lock:
+            self._due = [each for each in self._due if not each.done()]
+            self._due.append(self._upkeep.submit(task))
+
+    def wait_for_upkeep(self) -> None:
+        """Return when nothing of it is left to do."""
+        with self._lock:
+            due = list(self._due)
+        for each in due:
+            each.result()
+
+    @cached_property
+    def _upkeep(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(max_workers=1, thread_name_prefix="omnigraph-upkeep")
 
     @cached_property
     def workers(self) -> ThreadPoolExecutor:

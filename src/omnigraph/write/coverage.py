@@ -8,10 +8,12 @@ folds.
 
 from __future__ import annotations
 
+import threading
 import time
 import warnings
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 
 from omnigraph.errors import ConflictError, OmnigraphError
 from omnigraph.schema.catalog import EdgeType, EntityType
@@ -46,25 +48,44 @@ def is_fold_due(table: Table, entry: TableEntry) -> bool:
     excess = len(uncovered) - FOLD_FRAGMENTS
     if excess > 0 and (excess - 1) % FOLD_STEP == 0:
         return True
-    return entry.tail.size > FOLD_HASHES or sum(table.fragments[i].num_rows for i in uncovered) > FOLD_ROWS
+    return entry.tail.size > FOLD_HASHES or _uncovered_rows(table) > FOLD_ROWS
+
+
+def _uncovered_rows(table: Table) -> int:
+    return sum(table.fragments[i].num_rows for i in table.uncovered_fragments)
 
 
 def fold_if_needed(repository: Repository, branch: str, native_branch: str | None, keys: Iterable[str]) -> None:
-    """Fold those of the just written tables that are due."""
+    """Fold those of the just written tables that are due.
+
+    Small tails at once: they are what keeps the next write cheap. Large ones, left by a load, after it has returned:
+    indexing millions of rows takes as long as writing them, and lookups are right without it.
+    """
     state, _, _ = repository.tips.of(branch, native_branch).swap_base()
     for key in sorted(keys):
         entry = state.tables.get(key)
-        if entry is None or not is_fold_due(open_table(repository.store, entry), entry):
+        if entry is None:
             continue
-        try:
-            fold(repository, state, entry)
-        except ConflictError:
-            continue
-        except OmnigraphError as error:
-            # The write itself is done and acknowledged; its upkeep is tried again by a later write.
-            warnings.warn(f"{key} could not be folded: {error.message}", RuntimeWarning, stacklevel=2)
-            return
+        table = open_table(repository.store, entry)
+        if is_fold_due(table, entry):
+            if _uncovered_rows(table) > FOLD_ROWS:
+                repository.store.later(partial(_fold_newest, repository, branch, native_branch, key))
+            else:
+                _fold_newest(repository, branch, native_branch, key)
+
+
+def _fold_newest(repository: Repository, branch: str, native_branch: str | None, key: str) -> None:
+    """Fold a table of the branch as it is now. The write that made it due is done and acknowledged already."""
+    try:
         state, _, _ = repository.tips.of(branch, native_branch).swap_base()
+        entry = state.tables.get(key)
+        if entry is not None and not state.closed and open_table(repository.store, entry).uncovered_fragments:
+            fold(repository, state, entry)
+    except ConflictError:
+        return  # somebody else wrote or folded: a later write takes over
+    except OmnigraphError as error:
+        if threading.current_thread() is threading.main_thread():
+            warnings.warn(f"{key} could not be folded: {error.message}", RuntimeWarning, stacklevel=2)
 
 
 def fold(repository: Repository, state: ManifestState, entry: TableEntry) -> None:

@@ -7,6 +7,7 @@ nothing but their bytes.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -38,7 +39,7 @@ class Gathered:
     entity: EntityType
     held: list[pa.Table] = field(default_factory=list)
     needed: list[pa.Table] = field(default_factory=list)
-    fragments: list[WrittenFragment] = field(default_factory=list)
+    writes: list[Future[tuple[WrittenFragment, ...]]] = field(default_factory=list)
     places: Places = NOWHERE
     fresh_ids: bool = True
     count: int = 0
@@ -82,6 +83,7 @@ class Intake:
         self._store = store
         self._target = target
         self._found = found
+        self._writing: Future[tuple[WrittenFragment, ...]] | None = None
         self.gathered: dict[str, Gathered] = {}
 
     def add(self, batch: Batch) -> None:
@@ -94,7 +96,7 @@ class Intake:
         if not batch.table.num_rows:
             return
         mine.held.append(batch.table)
-        mine.needed.append(batch.table.select(needed_columns(batch.entity)))
+        mine.needed.append(_needed(batch))
         mine.places += batch.places
         mine.fresh_ids = mine.fresh_ids and batch.fresh_ids
         mine.count += batch.table.num_rows
@@ -103,14 +105,15 @@ class Intake:
             self._spill(mine)
 
     def _spill(self, mine: Gathered) -> None:
-        # Slices of a large table share its memory: the kept columns are copied so that the rest can go.
-        mine.needed = [_copied(pa.concat_tables(mine.needed))]
-        mine.fragments.extend(self._write(mine))
-        mine.held, mine.held_bytes = [], 0
+        """Write what is held while reading goes on; one write at a time bounds the memory."""
+        if self._writing is not None:
+            self._writing.result()
+        rows, mine.held, mine.held_bytes = pa.concat_tables(mine.held), [], 0
+        self._writing = self._store.workers.submit(self._write, mine.entity.table_key, rows)
+        mine.writes.append(self._writing)
 
-    def _write(self, mine: Gathered) -> tuple[WrittenFragment, ...]:
-        table = self._target.table(mine.entity.table_key)
-        return write_rows(self._store.tables, table, pa.concat_tables(mine.held))
+    def _write(self, key: str, rows: pa.Table) -> tuple[WrittenFragment, ...]:
+        return write_rows(self._store.tables, self._target.table(key), rows)
 
     def keep_last_of_each_id(self) -> set[tuple[str | None, int | None]]:
         """Places of rows that a later row of the same id replaces, for types without a key."""
@@ -120,6 +123,8 @@ class Intake:
                 continue
             last: dict[str, int] = {}
             for index, entity_id in enumerate(mine.keys["id"].to_pylist()):
+                if entity_id is None:
+                    continue
                 if entity_id in last:
                     replaced.add(mine.places.at(last[entity_id]))
                 last[entity_id] = index
@@ -129,13 +134,15 @@ class Intake:
         """Data files of every row, by table."""
 
         def write(mine: Gathered) -> tuple[WrittenFragment, ...]:
-            rest = self._write(mine) if mine.held else ()
-            return (*mine.fragments, *rest)
+            rest = self._write(mine.entity.table_key, pa.concat_tables(mine.held)) if mine.held else ()
+            return (*(fragment for each in mine.writes for fragment in each.result()), *rest)
 
         many = list(self.gathered.values())
         written = map(write, many) if len(many) == 1 else self._store.workers.map(write, many)
         return dict(zip(self.gathered, written, strict=True))
 
 
-def _copied(table: pa.Table) -> pa.Table:
-    return table.combine_chunks()
+def _needed(batch: Batch) -> pa.Table:
+    """The columns that rules look at. Ids that were minted here cannot break one, so they need no room."""
+    needed = batch.table.select(needed_columns(batch.entity))
+    return needed.set_column(0, "id", pa.nulls(needed.num_rows, pa.string())) if batch.fresh_ids else needed

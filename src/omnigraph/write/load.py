@@ -140,7 +140,7 @@ def _effects(intake: Intake, mode: str) -> dict[str, Effect]:
         if mode == OVERWRITE:
             effects[key] = OverwriteRows(fragments)
         elif mode == MERGE and not mine.fresh_ids:
-            effects[key] = ReplaceRows(tuple(mine.keys["id"].to_pylist()), fragments)
+            effects[key] = ReplaceRows(tuple(mine.keys["id"].drop_null().to_pylist()), fragments)
         else:
             effects[key] = AppendRows(fragments)
     return effects

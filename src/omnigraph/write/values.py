@@ -147,6 +147,10 @@ def _blob(value: Any) -> bytes:
             return base64.b64decode(value[7:], validate=True)
         except binascii.Error as error:
             raise BadValue("is not valid base64") from error
+    if isinstance(value, str) and "://" in value:
+        raise BadValue(
+            f"names an external URI, which is not allowed: give bytes or 'base64:...' text, not {_shown(value)}"
+        )
     raise BadValue(f"expects bytes or 'base64:...' text, got {_shown(value)}")
 
 

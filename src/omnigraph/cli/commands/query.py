@@ -48,8 +48,8 @@ def query(
 
     if format not in FORMATS:
         options.usage(f"--format {format} is unknown: use {', '.join(FORMATS)}")
-    source, path = _source(file, text)
-    given = _params(params, params_file)
+    source, path = query_source(file, text)
+    given = query_params(params, params_file)
     graph = options.open_to_read(None, store)
     snapshot = options.snapshot_of(graph, branch, at)
     shown_branch = branch or (None if at is not None else "main")
@@ -94,14 +94,15 @@ def explain(
     from omnigraph.query import compile_query
     from omnigraph.query.ir_text import explain_ir
 
-    source, path = _source(file, text)
+    source, path = query_source(file, text)
     catalog, _ = _catalog(None, store, schema)
     compiled = compile_query(source, catalog, name=name, path=path)
     shown = explain_ir(compiled)
     print_json({"query_name": compiled.name, "ir": shown.splitlines()}) if json else print_line(shown.rstrip("\n"))
 
 
-def _source(file: Path | None, text: str | None) -> tuple[str, str | None]:
+def query_source(file: Path | None, text: str | None) -> tuple[str, str | None]:
+    """The text of `--query FILE` or `-e TEXT`, and the file's path."""
     if (file is None) == (text is None):
         options.usage("give the query by --query FILE or by -e TEXT")
     return (_read(file), str(file)) if file is not None else (text or "", None)
@@ -114,7 +115,8 @@ def _read(file: Path) -> str:
         raise InvalidArgument(f"{file} cannot be read: {error}") from error
 
 
-def _params(text: str | None, file: Path | None) -> dict[str, Any]:
+def query_params(text: str | None, file: Path | None) -> dict[str, Any]:
+    """The values of `--params` or `--params-file`."""
     if text is not None and file is not None:
         options.usage("--params and --params-file exclude each other")
     source = _read(file) if file is not None else text

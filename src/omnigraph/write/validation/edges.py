@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from omnigraph.versioning.requirements import edges_from
 from omnigraph.write.validation.findings import Findings
 from omnigraph.write.validation.model import Base, TableDelta
 
+_MANY = 200_000
 Deltas = Mapping[str, TableDelta]
 
 
@@ -36,10 +38,14 @@ def ends_of(edge: EdgeType) -> tuple[End, End]:
 def check_endpoints(base: Base, deltas: Deltas, found: Findings) -> Iterator[Requirement]:
     """Every edge's ends exist afterwards: among the rows of this write, or in the graph and not removed."""
     wanted: dict[str, list[pa.Array]] = {}
-    for delta in deltas.values():
-        if isinstance(delta.entity, EdgeType) and delta.written.num_rows:
-            for end in ends_of(delta.entity):
-                wanted.setdefault(end.node_key, []).append(pc.unique(delta.written[end.column]))
+    columns = [
+        (end.node_key, delta.written[end.column])
+        for delta in deltas.values()
+        if isinstance(delta.entity, EdgeType) and delta.written.num_rows
+        for end in ends_of(delta.entity)
+    ]
+    for (node_key, _), ids in zip(columns, _uniques([column for _, column in columns]), strict=True):
+        wanted.setdefault(node_key, []).append(ids)
     for node_key, parts in wanted.items():
         needed = pc.unique(pa.concat_arrays(parts))
         missing, outside = _resolve(base, deltas.get(node_key), node_key, needed)
@@ -47,6 +53,14 @@ def check_endpoints(base: Base, deltas: Deltas, found: Findings) -> Iterator[Req
             _note_missing(deltas, node_key, pa.array(missing, pa.string()), found)
         if outside:
             yield KeysPresent(node_key, tuple(outside))
+
+
+def _uniques(columns: list[pa.ChunkedArray]) -> list[pa.Array]:
+    """The distinct values of each column; long ones side by side, because Arrow lets other threads run."""
+    if sum(len(column) for column in columns) < _MANY:
+        return [pc.unique(column) for column in columns]
+    with ThreadPoolExecutor(max_workers=4) as pool:
+        return list(pool.map(pc.unique, columns))
 
 
 def _resolve(base: Base, delta: TableDelta | None, node_key: str, needed: pa.Array) -> tuple[list[str], list[str]]:

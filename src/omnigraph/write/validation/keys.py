@@ -35,11 +35,11 @@ def check_keys(base: Base, delta: TableDelta, found: Findings) -> Iterator[Requi
         return
     key = delta.entity.table_key
     ids = delta.inserted["id"]
-    wanted = tuple(ids.to_pylist())
+    wanted = tuple(ids.drop_null().to_pylist())
     taken = existing_ids(base.table(key), wanted, base.entry(key).tail)
     if taken:
         for index in found.rows(pc.is_in(ids, value_set=pa.array(sorted(taken), pa.string()))):
-            entity_id = wanted[index]
+            entity_id = ids[index].as_py()
             text = taken_text(key, entity_id)
             found.note("taken", text, delta.entity, places=delta.places, index=index, entity_id=entity_id)
     yield KeysAbsent(key, wanted)

@@ -97,7 +97,7 @@ class TableDelta:
     @property
     def gone(self) -> list[str]:
         """Ids whose present row, if there is one, is no longer there: updated and removed ones."""
-        found: list[str] = self.updated["id"].to_pylist() + self.removed.to_pylist()
+        found: list[str] = self.updated["id"].drop_null().to_pylist() + self.removed.to_pylist()
         return found
 
 

@@ -1,0 +1,56 @@
+"""`export`: the rows of a snapshot as files that `load` and other tools read."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from omnigraph.cli import options
+from omnigraph.cli.output import counted, note, print_json
+
+
+class Format(StrEnum):
+    """What to write."""
+
+    jsonl = "jsonl"
+    parquet = "parquet"
+    csv = "csv"
+
+
+def export(
+    uri: options.Uri = None,
+    *,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="PATH", help="A file (jsonl) or directory; stdout by default.")
+    ] = None,
+    format: Annotated[Format, typer.Option("--format", help="jsonl: one file. parquet, csv: a file per type.")] = (
+        Format.jsonl
+    ),
+    types: Annotated[
+        list[str] | None, typer.Option("--type", metavar="TYPE", help="Only this type; may be repeated.")
+    ] = None,
+    branch: options.Branch = None,
+    at: options.At = None,
+    store: options.Store = None,
+    json: options.Json = False,
+) -> None:
+    """Write the rows of a branch or target, in an order that does not change."""
+    if out is None and (json or format is not Format.jsonl):
+        options.usage("--json and --format parquet or csv need --out")
+    graph = options.open_to_read(uri, store)
+    target = options.snapshot_of(graph, branch, at).commit_id
+    sys.stdout.flush()
+    result = graph.export(
+        sys.stdout.buffer if out is None else out, format=format.value, snapshot=target, types=types or None
+    )
+    if json:
+        print_json(
+            {"uri": graph.uri, "graph_commit_id": result.graph_commit_id, "files": list(result.files),
+             "types": [{"type_key": key, "rows": count} for key, count in result.rows.items()]}
+        )  # fmt: skip
+    elif out is not None:
+        note(f"exported {counted(sum(result.rows.values()), 'entity')} to {out}")

@@ -1,0 +1,192 @@
+"""`load`: rows of files into a branch, in one commit."""
+
+from __future__ import annotations
+
+import json as jsonlib
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from omnigraph.cli import options
+from omnigraph.cli.output import commit_json, counted, note, print_json, print_line
+from omnigraph.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from omnigraph.graph import Graph
+    from omnigraph.write.load import LoadResult
+
+
+class Mode(StrEnum):
+    """How rows meet what the graph holds."""
+
+    append = "append"
+    merge = "merge"
+    overwrite = "overwrite"
+
+
+def _option(*names: str, help: str, metavar: str | None = None, **more: Any) -> Any:
+    return typer.Option(*names, help=help, metavar=metavar, show_default=False, **more)
+
+
+Files = Annotated[
+    list[str] | None,
+    _option("--data", metavar="FILE", help="JSON lines, or files named after their type; - reads stdin."),
+]
+NodeFiles = Annotated[
+    list[str] | None, _option("--node", metavar="TYPE=FILE", help="A file of one node type; may be repeated.")
+]
+EdgeFiles = Annotated[
+    list[str] | None, _option("--edge", metavar="TYPE=FILE", help="A file of one edge type; may be repeated.")
+]
+HowToMeet = Annotated[
+    Mode,
+    _option("--mode", help="append refuses ids that exist, merge replaces them, overwrite replaces whole types."),
+]
+Where = Annotated[str, typer.Option("--branch", metavar="BRANCH", help="Where to commit.")]
+From = Annotated[
+    str | None, _option("--from", metavar="BASE", help="Fork the branch from here when it does not exist.")
+]
+Message = Annotated[str | None, _option("--message", metavar="TEXT", help="Says why, in the history.")]
+IfCommit = Annotated[
+    str | None, _option("--if-commit", metavar="ID", help="Only if this is still the head of the branch.")
+]
+DryRun = Annotated[bool, _option("--dry-run", help="Check everything, write nothing.")]
+Rejects = Annotated[Path | None, _option("--rejects", metavar="FILE", help="Leave bad rows out and report them here.")]
+MaxErrors = Annotated[
+    int | None, _option("--max-errors", min=0, metavar="N", help="With --rejects: give up after N bad rows.")
+]
+IgnoreUnknown = Annotated[
+    bool, _option("--ignore-unknown", help="Skip columns that a type does not have (CSV, Parquet, Arrow).")
+]
+Key = Annotated[
+    str | None,
+    _option("--idempotency-key", metavar="KEY", help="Not applied again when the branch has seen the key."),
+]
+
+
+def load(
+    uri: options.Uri = None,
+    *,
+    data: Files = None,
+    node: NodeFiles = None,
+    edge: EdgeFiles = None,
+    mode: HowToMeet,
+    branch: Where = "main",
+    base: From = None,
+    message: Message = None,
+    if_commit: IfCommit = None,
+    dry_run: DryRun = False,
+    rejects: Rejects = None,
+    max_errors: MaxErrors = None,
+    ignore_unknown: IgnoreUnknown = False,
+    key: Key = None,
+    store: options.Store = None,
+    actor: options.Actor = None,
+    yes: options.Yes = False,
+    quiet: options.Quiet = False,
+    json: options.Json = False,
+) -> None:  # fmt: skip
+    """Write the nodes and edges of files in one commit."""
+    if max_errors is not None and rejects is None:
+        options.usage("--max-errors needs --rejects")
+    where = options.location(uri, store)
+    if mode is Mode.overwrite:
+        options.require_consent(where, "load --mode overwrite", yes=yes, json=json)
+    graph = options.open_to_write("load", where, quiet=quiet)
+    with _reading(data or [], node or [], edge or [], show_progress=not quiet) as (source, advance):
+        result = graph.load(
+            source, mode=mode.value, branch=branch, from_branch=base, actor=actor, message=message,
+            expect_head=if_commit, progress=advance, dry_run=dry_run, ignore_unknown=ignore_unknown,
+            idempotency_key=key, max_errors=_allowed(rejects, max_errors),
+        )  # fmt: skip
+    if rejects is not None:
+        _write_rejects(rejects, result)
+    if json:
+        print_json(_load_json(graph, result, actor))
+    else:
+        _print_load(graph, result)
+
+
+def _allowed(rejects: Path | None, max_errors: int | None) -> int | None:
+    if rejects is None:
+        return None
+    return 1000 if max_errors is None else max_errors
+
+
+def _write_rejects(path: Path, result: LoadResult) -> None:
+    """One JSON object per bad row: where it stands, which rule it breaks, and why."""
+    lines = [jsonlib.dumps(each.as_dict(), ensure_ascii=False) for each in result.rejected]
+    try:
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    except OSError as error:
+        raise InvalidArgument(f"{path} cannot be written: {error.strerror or error}") from error
+
+
+@contextmanager
+def _reading(
+    data: list[str], node: list[str], edge: list[str], *, show_progress: bool
+) -> Iterator[tuple[Any, Callable[[int], None]]]:
+    """What to load, and who hears how far it got: a bar on stderr for someone who watches."""
+    if bool(data) == bool(node or edge):
+        options.usage("give --data FILE, or --node TYPE=FILE and --edge TYPE=FILE")
+    if data == ["-"]:
+        yield sys.stdin.buffer, lambda _: None
+        return
+    source: Any = [Path(name) for name in data]
+    if not data:
+        source = {}
+        for kind, given in (("node", node), ("edge", edge)):
+            for each in given:
+                name, _, path = each.partition("=")
+                if not path:
+                    options.usage(f"--{kind} {each}: write --{kind} TYPE=FILE")
+                source.setdefault(f"{kind}:{name}", []).append(Path(path))
+    paths = [Path(name) for name in data] or [path for many in source.values() for path in many]
+    if not (show_progress and sys.stderr.isatty() and all(path.is_file() for path in paths)):
+        yield source, lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("loading", total=sum(path.stat().st_size for path in paths))
+        yield source, lambda count: progress.advance(task, count)
+
+
+def _load_json(graph: Graph, result: LoadResult, actor: str | None) -> dict[str, Any]:
+    return {
+        "uri": graph.uri,
+        "branch": result.branch,
+        "mode": result.mode,
+        "base_branch": result.base_branch,
+        "branch_created": result.branch_created,
+        "nodes": [{"name": name, "entities_loaded": count} for name, count in result.nodes.items()],
+        "edges": [{"name": name, "entities_loaded": count} for name, count in result.edges.items()],
+        "total_entities": result.total_entities,
+        "actor_id": actor,
+        "dry_run": result.dry_run,
+        "rejected": [each.as_dict() for each in result.rejected],
+        "commit": None if result.commit is None else commit_json(result.commit),
+    }
+
+
+def _print_load(graph: Graph, result: LoadResult) -> None:
+    if result.branch_created:
+        print_line(f"created branch {result.branch} from {result.base_branch}")
+    types = f"{counted(len(result.nodes), 'node type')}, {counted(len(result.edges), 'edge type')}"
+    if result.rejected:
+        note(f"{counted(len(result.rejected), 'row')} left out")
+    if result.dry_run:
+        print_line(
+            f"checked {counted(result.total_entities, 'entity')} ({types}): nothing is wrong, nothing was written"
+        )
+        return
+    commit = "nothing to commit" if result.commit is None else f"commit {result.commit.graph_commit_id}"
+    total = counted(result.total_entities, "entity")
+    print_line(f"loaded {graph.uri} branch {result.branch} mode {result.mode}: {total} ({types}), {commit}")

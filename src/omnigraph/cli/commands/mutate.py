@@ -1,0 +1,52 @@
+"""`mutate`: change a branch by a mutation of the query language."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from omnigraph.cli import options
+from omnigraph.cli.commands.load import IfCommit, Key, Message, Where
+from omnigraph.cli.commands.query import File, Name, Params, ParamsFile, Text, query_params, query_source
+from omnigraph.cli.output import clean, commit_json, counted, print_json, print_line
+
+
+def mutate(
+    name: Name = None,
+    *,
+    file: File = None,
+    text: Text = None,
+    params: Params = None,
+    params_file: ParamsFile = None,
+    branch: Where = "main",
+    if_commit: IfCommit = None,
+    message: Message = None,
+    key: Key = None,
+    store: options.Store = None,
+    actor: options.Actor = None,
+    json: options.Json = False,
+) -> None:
+    """Run a mutation in one commit."""
+    from omnigraph.graph import Graph
+
+    source, path = query_source(file, text)
+    given = query_params(params, params_file)
+    graph = Graph.open(options.location(None, store))
+    result = graph.mutate(
+        source if path is None else Path(path), name, given, branch=branch, actor=actor, expect_head=if_commit,
+        message=message, idempotency_key=key,
+    )  # fmt: skip
+    if json:
+        print_json(
+            {
+                "branch": branch, "query_name": result.query_name, "affected_nodes": result.affected_nodes,
+                "affected_edges": result.affected_edges, "actor_id": actor, "replayed": result.replayed,
+                "commit": None if result.commit is None else commit_json(result.commit),
+            }
+        )  # fmt: skip
+        return
+    if result.replayed and result.commit is not None:
+        print_line(f"done before, as commit {result.commit.graph_commit_id}")
+        return
+    by = "" if actor is None else f" as {clean(actor)}"
+    counts = f"{counted(result.affected_nodes, 'node')}, {counted(result.affected_edges, 'edge')}"
+    print_line(f"changed {branch} via {result.query_name}: {counts}{by}")

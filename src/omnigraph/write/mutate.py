@@ -1,0 +1,231 @@
+"""Mutations: the statements of one query, in order, as one commit.    (MutationIR -> overlay -> validate -> publish)"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from omnigraph.datatypes import Scalar, canonical_text
+from omnigraph.errors import SchemaMoved
+from omnigraph.execution.arrow.evaluate import Evaluator, Request, Scope
+from omnigraph.execution.arrow.frame import Frame
+from omnigraph.query import ir
+from omnigraph.schema.catalog import EdgeType, EntityType
+from omnigraph.storage.effects import AppendRows, Effect, ReplaceRows
+from omnigraph.storage.staged import write_rows
+from omnigraph.versioning.commits import GraphCommit
+from omnigraph.versioning.plan import Requirement, Unmoved
+from omnigraph.versioning.repository import Repository
+from omnigraph.write.delete import removals
+from omnigraph.write.frames import batch_from_table
+from omnigraph.write.overlay import Overlay
+from omnigraph.write.rows import ENDPOINTS, batch_from_rows
+from omnigraph.write.transaction import WriteTxn
+from omnigraph.write.validation import NOWHERE, Findings, TableDelta, raise_first, validate
+
+
+@dataclass(frozen=True, slots=True)
+class MutationResult:
+    """What a mutation did. `commit` is None when nothing matched.
+
+    `replayed`: the same idempotency key was seen before; this is its commit, and nothing was done again.
+    """
+
+    query_name: str
+    branch: str
+    affected_nodes: int
+    affected_edges: int
+    commit: GraphCommit | None
+    replayed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MutationRequest:
+    """One mutation with everything it was asked with."""
+
+    query: ir.MutationIR
+    schema_hash: str
+    params: Mapping[str, Any]
+    branch: str
+    actor: str | None = None
+    message: str | None = None
+    expect_head: str | None = None
+    idempotency_key: str | None = None
+    max_entities: int | None = None
+    now: dt.datetime = field(default_factory=lambda: dt.datetime.now(dt.UTC))
+
+    @property
+    def only_inserts(self) -> bool:
+        """Whether it means the same on a branch that moved."""
+        return all(isinstance(each, ir.Insert) for each in self.query.statements)
+
+
+def mutate(repository: Repository, request: MutationRequest, *, fresh: bool = True) -> MutationResult:
+    """Run the statements over one state, validate what they come to, and publish it as one commit."""
+    txn = WriteTxn(
+        repository, request.branch, kind="mutate", actor=request.actor, message=request.message,
+        expect_head=request.expect_head, idempotency_key=request.idempotency_key, fresh=fresh,
+    )  # fmt: skip
+    if txn.base.schema_hash != request.schema_hash:
+        raise SchemaMoved(expected=request.schema_hash, actual=txn.base.schema_hash)
+    name = request.query.name
+    done = txn.earlier_commit()
+    if done is not None:
+        return MutationResult(name, request.branch, 0, 0, done, replayed=True)
+    run = _Run(txn, request)
+    for statement in request.query.statements:
+        run.step(statement)
+    deltas, nodes, edges = run.outcome()
+    if not deltas:
+        return MutationResult(name, request.branch, 0, 0, None)
+    requirements = (*validate(txn, deltas).accepted(), *run.read_requirements())
+    commit = txn.commit(_effects(txn, deltas), requirements, rebase_updates=True)
+    return MutationResult(name, request.branch, nodes, edges, commit)
+
+
+class _Run:
+    """The statements of one mutation over one state."""
+
+    def __init__(self, txn: WriteTxn, request: MutationRequest) -> None:
+        self._txn = txn
+        self._request = request
+        self._overlays: dict[str, Overlay] = {}
+        self._affected = {"node": 0, "edge": 0}
+        self._scanned: set[str] = set()
+
+    def step(self, statement: ir.Statement) -> None:
+        entity = self._entity(statement)
+        match statement:
+            case ir.Insert():
+                self._insert(statement, entity)
+            case ir.Update():
+                self._update(statement, entity)
+            case ir.Delete():
+                matched = self._matching(entity, statement.where)
+                self._overlay(entity).removed.update(dict.fromkeys(matched["id"].to_pylist()))
+
+    def outcome(self) -> tuple[dict[str, TableDelta], int, int]:
+        """Deltas that change something, and how many nodes and edges are affected."""
+        removed = {key: o.delta().removed for key, o in self._overlays.items() if o.removed}
+        if removed:
+            deltas = removals(self._txn, removed)
+            nodes = sum(len(d.removed) for d in deltas.values() if d.entity.kind == "node")
+            return deltas, nodes, sum(len(d.removed) for d in deltas.values()) - nodes
+        deltas = {key: overlay.delta() for key, overlay in self._overlays.items()}
+        deltas = {key: delta for key, delta in deltas.items() if delta.written.num_rows}
+        return deltas, self._affected["node"], self._affected["edge"]
+
+    def read_requirements(self) -> list[Requirement]:
+        """A condition read the whole table: whatever is added to it could have matched."""
+        return [Unmoved(key) for key in sorted(self._scanned)]
+
+    def _entity(self, statement: ir.Statement) -> EntityType:
+        catalog = self._txn.catalog
+        return catalog.node(statement.type_name) if statement.type_kind == "node" else catalog.edge(statement.type_name)
+
+    def _overlay(self, entity: EntityType) -> Overlay:
+        key = entity.table_key
+        if key not in self._overlays:
+            self._overlays[key] = Overlay(self._txn, entity, self._request.max_entities)
+        return self._overlays[key]
+
+    def _insert(self, statement: ir.Insert, entity: EntityType) -> None:
+        row = {ENDPOINTS.get(name, name): self._value(expr) for name, expr in statement.assignments}
+        found = Findings()
+        batch = batch_from_rows(entity, [row], NOWHERE, found)
+        raise_first(tuple(found))
+        self._overlay(entity).put(batch.table, fresh=batch.fresh_ids)
+        self._affected[entity.kind] += 1
+
+    def _update(self, statement: ir.Update, entity: EntityType) -> None:
+        rows = self._matching(entity, statement.where)
+        if not rows.num_rows:
+            return
+        evaluator = self._evaluator(entity, rows, [expr for _, expr in statement.assignments])
+        names = {p.column: p.name for p in entity.properties} | ENDPOINTS
+        public = rows.rename_columns([names.get(c, c) if c != "id" else c for c in rows.column_names])
+        for name, expr in statement.assignments:
+            values = self._assigned(evaluator, expr, rows.num_rows)
+            public = public.set_column(public.column_names.index(name), name, values)
+        found = Findings()
+        batch = batch_from_table(entity, public, NOWHERE, found)
+        raise_first(tuple(found))
+        self._overlay(entity).put(batch.table)
+        self._affected[entity.kind] += rows.num_rows
+
+    def _assigned(self, evaluator: Evaluator, expr: ir.Expr, count: int) -> pa.Array:
+        if isinstance(expr, (ir.Const, ir.Param)):
+            value = self._value(expr)
+            # An array of the value's own type: whether it fits the property is decided with all other columns.
+            return pa.array([list(value) if isinstance(value, tuple) else value] * count)
+        return evaluator.array(expr)
+
+    def _value(self, expr: ir.Expr) -> Any:
+        match expr:
+            case ir.Const(value):
+                return value
+            case ir.Param(name):
+                return self._request.params[name]
+            case _:
+                return self._evaluator(None, None, [expr]).scalar(expr).as_py()
+
+    def _matching(self, entity: EntityType, where: ir.Expr) -> pa.Table:
+        props = [each for each in ir.walk(where) if isinstance(each, ir.Prop)]
+        columns = [_column(entity, each.name) for each in props]
+        pinned = self._pinned(entity, where)
+        if pinned is None or not pinned:
+            self._scanned.add(entity.table_key)
+
+        def test(rows: pa.Table) -> Any:
+            return self._evaluator(entity, rows, [where]).mask(where)
+
+        found = self._overlay(entity).matching(test, columns, pinned)
+        if pinned and found.num_rows < len(pinned):
+            self._scanned.add(entity.table_key)
+        return found
+
+    def _pinned(self, entity: EntityType, where: ir.Expr) -> list[str] | None:
+        """The only id that can match, when the condition fixes the key; None when it does not."""
+        operands: Sequence[ir.Expr] = where.operands if isinstance(where, ir.And) else (where,)
+        fixed: dict[str, Any] = {}
+        for each in operands:
+            match each:
+                case ir.Compare("=", ir.Prop(_, name), (ir.Const() | ir.Param()) as right):
+                    fixed[name] = self._value(right)
+                case ir.Compare("=", (ir.Const() | ir.Param()) as left, ir.Prop(_, name)):
+                    fixed[name] = self._value(left)
+        if len(entity.key) != 1 or isinstance(entity, EdgeType) or entity.key[0] not in fixed:
+            return None
+        value, prop = fixed[entity.key[0]], entity.property(entity.key[0])
+        # Only text is compared as it stands; numbers and dates may meet in another type.
+        if prop.type.scalar is not Scalar.STRING or not isinstance(value, str):
+            return None
+        return [canonical_text(value, prop.type.scalar)]
+
+    def _evaluator(self, entity: EntityType | None, rows: pa.Table | None, exprs: Sequence[ir.Expr]) -> Evaluator:
+        known: dict[ir.Expr, pa.Array] = {}
+        if entity is not None and rows is not None:
+            props = {each for expr in exprs for each in ir.walk(expr) if isinstance(each, ir.Prop)}
+            known = {each: rows[_column(entity, each.name)].combine_chunks() for each in props}
+        request = Request(self._request.params, self._request.now)
+        length = 1 if rows is None else rows.num_rows
+        return Evaluator(None, Scope({}, {}), request, Frame(length), known)  # type: ignore[arg-type]
+
+
+def _column(entity: EntityType, name: str) -> str:
+    ends = {"src": "src", "dst": "dst", "from": "src", "to": "dst"}
+    return ends[name] if isinstance(entity, EdgeType) and name in ends else entity.property(name).column
+
+
+def _effects(txn: WriteTxn, deltas: Mapping[str, TableDelta]) -> dict[str, Effect]:
+    effects: dict[str, Effect] = {}
+    for key, delta in deltas.items():
+        written = delta.written
+        fragments = write_rows(txn.store.tables, txn.table(key), written) if written.num_rows else ()
+        replaced = tuple(delta.gone)
+        effects[key] = ReplaceRows(replaced, fragments) if replaced else AppendRows(fragments)
+    return effects

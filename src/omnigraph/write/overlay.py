@@ -1,0 +1,91 @@
+"""What the statements of one mutation have done so far, over the rows that the graph holds (read your writes)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.errors import LimitExceeded
+from omnigraph.schema.catalog import EntityType
+from omnigraph.storage.lookup import MAX_LISTED, rows_by_id
+from omnigraph.write.validation import Base, TableDelta
+
+Test = Callable[[pa.Table], "np.ndarray[tuple[int], np.dtype[np.bool_]]"]
+"""Says of each row (physical columns) whether a condition holds."""
+
+
+class Overlay:
+    """Pending rows and removals of one table. A pending row shadows the one of its id; the last of an id wins."""
+
+    def __init__(self, base: Base, entity: EntityType, max_entities: int | None = None) -> None:
+        self.entity = entity
+        self._base = base
+        self._parts: list[pa.Table] = []
+        self._ids: set[str] = set()
+        self._fresh: set[str] = set()
+        self._max = max_entities
+        self.removed: dict[str, None] = {}
+
+    def put(self, rows: pa.Table, *, fresh: bool = False) -> None:
+        """Rows that are inserted or replaced. `fresh`: their ids were minted for this write."""
+        ids = rows["id"].to_pylist()
+        self._parts.append(rows)
+        self._ids.update(ids)
+        if fresh:
+            self._fresh.update(ids)
+        if self._max is not None and len(self._ids) > self._max:
+            raise LimitExceeded(
+                f"keyed entities for {self.entity.table_key}: {len(self._ids)} are more than {self._max}",
+                hint="split the mutation, or use load",
+            )
+
+    def pending(self) -> pa.Table:
+        """The rows as they stand now, one per id."""
+        if not self._parts:
+            return self.entity.arrow_schema.empty_table()
+        rows = pa.concat_tables(self._parts)
+        if rows.num_rows > len(self._ids):
+            last = {entity_id: index for index, entity_id in enumerate(rows["id"].to_pylist())}
+            rows = rows.take(pa.array(sorted(last.values()), pa.int64()))
+        self._parts = [rows]
+        return rows
+
+    def matching(self, test: Test, columns: Sequence[str], pinned: Sequence[str] | None) -> pa.Table:
+        """Rows, pending and stored, for which a test of some columns holds. `pinned`: only these ids can match."""
+        pending = self.pending()
+        kept = pending.filter(pa.array(test(pending))) if pending.num_rows else pending
+        stored = self._stored(test, columns, pinned)
+        shadow = pa.array([*self._ids, *self.removed], pa.string())
+        stored = stored.filter(pc.invert(pc.is_in(stored["id"], value_set=shadow))) if len(shadow) else stored
+        return pa.concat_tables([kept, stored])
+
+    def _stored(self, test: Test, columns: Sequence[str], pinned: Sequence[str] | None) -> pa.Table:
+        key = self.entity.table_key
+        table, tail = self._base.table(key), self._base.entry(key).tail
+        everything = [field.name for field in self.entity.arrow_schema]
+        if pinned is None:
+            narrow = table.scan(list(dict.fromkeys(("id", *columns))))
+            ids = narrow["id"].filter(pa.array(test(narrow))).to_pylist() if narrow.num_rows else []
+            if len(ids) > MAX_LISTED:
+                rows = table.scan(everything)
+                return rows.filter(pc.is_in(rows["id"], value_set=pa.array(ids, pa.string())))
+            return rows_by_id(table, ids, tail, everything)
+        rows = rows_by_id(table, pinned, tail, everything)
+        return rows.filter(pa.array(test(rows))) if rows.num_rows else rows
+
+    def delta(self) -> TableDelta:
+        """What the statements do to the table, all together."""
+        rows = self.pending()
+        fresh = pc.is_in(rows["id"], value_set=pa.array(list(self._fresh), pa.string()))
+        removed = pa.array(list(self.removed), pa.string())
+        inserted = rows.filter(fresh)
+        return TableDelta(
+            entity=self.entity, inserted=inserted, updated=rows.filter(pc.invert(fresh)), removed=removed,
+            fresh_ids=True,
+        )  # fmt: skip
+
+
+Overlays = Mapping[str, Overlay]
