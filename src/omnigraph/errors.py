@@ -5,13 +5,13 @@
     OmnigraphError
      +- LanguageError        fix the text        ParseError SchemaError TypeCheckError   (span, excerpt, hint)
      +- DataError            fix the rows        InvalidValue MissingValue UnknownField DuplicateKey MissingEndpoint
-     +- InvalidArgument      fix the call        (also a ValueError)
+     +- InvalidArgument      fix the call        (also a ValueError) CursorInvalid
      +- ConflictError        refresh and decide  ExpectedVersionMismatch SchemaMoved KeyConflict EndpointConflict
      |                                           PreconditionFailed PublishContention NameTaken BranchGone
      |                                           BranchInUse PlanExpired
      +- MergeConflict        decide              .conflicts
      +- NotFound             fix the name        GraphNotFound BranchNotFound CommitNotFound TagNotFound TypeNotFound
-     |                                           VersionNotFound HistoricalVersionReclaimed
+     |                                           VersionNotFound HistoricalVersionReclaimed ChangeFeedGap
      +- StorageError         look at the store   StoreUnavailable CorruptGraph MissingData CommitLost
      |                                           FormatUnsupported OutcomeUnknown
      +- LimitExceeded, Unsupported, EmbeddingFailed, PermissionDenied (ReadOnlyGraph)
@@ -203,6 +203,12 @@ class InvalidArgument(OmnigraphError, ValueError):
     code = "invalid_argument"
 
 
+class CursorInvalid(InvalidArgument):
+    """A cursor of the change feed is damaged, or belongs to another graph or to another life of the branch."""
+
+    code = "cursor_invalid"
+
+
 # --- refresh and decide -----------------------------------------------------------------------------------------
 
 
@@ -332,8 +338,12 @@ class MergeConflict(OmnigraphError):
     code = "merge_conflict"
 
     def __init__(self, message: str, conflicts: tuple[Any, ...]) -> None:
-        super().__init__(message)
+        super().__init__(message, hint="choose sides with a strategy, or change one of the branches and merge again")
         self.conflicts = conflicts
+
+    def details(self) -> dict[str, Any]:
+        """Every conflict, with the values of both sides and of the base."""
+        return {"merge_conflicts": [c.as_dict() for c in self.conflicts]}
 
 
 # --- fix the name -----------------------------------------------------------------------------------------------
@@ -385,6 +395,23 @@ class HistoricalVersionReclaimed(NotFound):
     """The version existed and cleanup has reclaimed it."""
 
     code = "historical_version_reclaimed"
+
+
+class ChangeFeedGap(NotFound):
+    """The feed cannot tell what a commit changed: its version, or the one before it, has been reclaimed."""
+
+    code = "change_feed_gap"
+
+    def __init__(self, commit_id: str) -> None:
+        super().__init__(
+            f"the changes of commit {commit_id} cannot be told any more: cleanup has reclaimed them",
+            hint="take a baseline (`omnigraph changes baseline`) and go on with its cursor",
+        )
+        self.commit_id = commit_id
+
+    def details(self) -> dict[str, Any]:
+        """The commit at which the feed breaks off."""
+        return {"graph_commit_id": self.commit_id}
 
 
 # --- look at the store ------------------------------------------------------------------------------------------
