@@ -5,6 +5,7 @@
     OmnigraphError
      +- LanguageError        fix the text        ParseError SchemaError TypeCheckError   (span, excerpt, hint)
      +- DataError            fix the rows        InvalidValue MissingValue UnknownField DuplicateKey MissingEndpoint
+     |                                           ConstraintViolated
      +- InvalidArgument      fix the call        (also a ValueError) CursorInvalid
      +- ConflictError        refresh and decide  ExpectedVersionMismatch SchemaMoved KeyConflict EndpointConflict
      |                                           PreconditionFailed PublishContention NameTaken BranchGone
@@ -14,7 +15,7 @@
      |                                           VersionNotFound HistoricalVersionReclaimed ChangeFeedGap
      +- StorageError         look at the store   StoreUnavailable CorruptGraph MissingData CommitLost
      |                                           FormatUnsupported OutcomeUnknown
-     +- LimitExceeded, Unsupported, EmbeddingFailed, PermissionDenied (ReadOnlyGraph)
+     +- LimitExceeded, Unsupported (SchemaChangeRefused), EmbeddingFailed, PermissionDenied (ReadOnlyGraph)
 
 `code` is stable and documented. `retryable` means: nothing was published, take a fresh snapshot and try again.
 """
@@ -189,6 +190,12 @@ class DuplicateKey(DataError):
     """Two rows of one input have the same key."""
 
     code = "duplicate_key"
+
+
+class ConstraintViolated(DataError):
+    """A constraint does not hold of the data that it is declared for."""
+
+    code = "constraint_violated"
 
 
 class MissingEndpoint(DataError):
@@ -484,6 +491,20 @@ class Unsupported(OmnigraphError):
     """Valid, but not something this engine can do."""
 
     code = "unsupported"
+
+
+class SchemaChangeRefused(Unsupported):
+    """A schema change has a step that this engine does not take. Nothing was changed."""
+
+    code = "schema_change_refused"
+
+    def __init__(self, message: str, steps: tuple[Any, ...], *, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.steps = steps
+
+    def details(self) -> dict[str, Any]:
+        """Every step of the plan."""
+        return {"supported": False, "steps": [step.as_dict() for step in self.steps]}
 
 
 class EmbeddingFailed(OmnigraphError):
