@@ -14,7 +14,20 @@ from typing import Annotated, TextIO
 
 import typer
 
-from omnigraph.cli.commands import branch, commit, data, log, query, recovery, repair, schema, tag, version
+from omnigraph.cli.commands import (
+    branch,
+    changes,
+    commit,
+    data,
+    diff,
+    log,
+    query,
+    recovery,
+    repair,
+    schema,
+    tag,
+    version,
+)
 from omnigraph.cli.failures import (
     FAILED,
     INTERRUPTED,
@@ -45,6 +58,8 @@ app.add_typer(branch.app, name="branch")
 app.add_typer(tag.app, name="tag")
 app.add_typer(commit.app, name="commit")
 app.command("log")(log.log)
+app.command("diff")(diff.diff)
+app.add_typer(changes.app, name="changes")
 app.add_typer(schema.app, name="schema")
 app.add_typer(recovery.app, name="recovery")
 app.command("repair")(repair.repair)
