@@ -5,17 +5,17 @@
     OmnigraphError
      +- LanguageError        fix the text        ParseError SchemaError TypeCheckError JobError   (span, excerpt, hint)
      +- DataError            fix the rows        InvalidValue MissingValue UnknownField DuplicateKey MissingEndpoint
-     |                                           CardinalityViolation   (.violations: every row that is wrong)
-     +- InvalidArgument      fix the call        (also a ValueError)
+     |                                           CardinalityViolation ConstraintViolated   (.violations)
+     +- InvalidArgument      fix the call        (also a ValueError) CursorInvalid
      +- ConflictError        refresh and decide  ExpectedVersionMismatch SchemaMoved KeyConflict EndpointConflict
      |                                           ConstraintConflict PreconditionFailed PublishContention NameTaken
      |                                           BranchGone BranchInUse PlanExpired
      +- MergeConflict        decide              .conflicts
      +- NotFound             fix the name        GraphNotFound BranchNotFound CommitNotFound TagNotFound TypeNotFound
-     |                                           VersionNotFound HistoricalVersionReclaimed
+     |                                           VersionNotFound HistoricalVersionReclaimed ChangeFeedGap
      +- StorageError         look at the store   StoreUnavailable CorruptGraph MissingData CommitLost
      |                                           FormatUnsupported OutcomeUnknown
-     +- LimitExceeded, Unsupported, EmbeddingFailed, PermissionDenied (ReadOnlyGraph)
+     +- LimitExceeded, Unsupported (SchemaChangeRefused), EmbeddingFailed, PermissionDenied (ReadOnlyGraph)
 
 `code` is stable and documented. `retryable` means: nothing was published, take a fresh snapshot and try again.
 """
@@ -241,6 +241,12 @@ class DuplicateKey(DataError):
     code = "duplicate_key"
 
 
+class ConstraintViolated(DataError):
+    """A constraint does not hold of the data that it is declared for."""
+
+    code = "constraint_violated"
+
+
 class MissingEndpoint(DataError):
     """An edge names a node that does not exist."""
 
@@ -257,6 +263,12 @@ class InvalidArgument(OmnigraphError, ValueError):
     """The call itself is wrong: a bad name, URI, option or mode."""
 
     code = "invalid_argument"
+
+
+class CursorInvalid(InvalidArgument):
+    """A cursor of the change feed is damaged, or belongs to another graph or to another life of the branch."""
+
+    code = "cursor_invalid"
 
 
 # --- refresh and decide -----------------------------------------------------------------------------------------
@@ -410,8 +422,12 @@ class MergeConflict(OmnigraphError):
     code = "merge_conflict"
 
     def __init__(self, message: str, conflicts: tuple[Any, ...]) -> None:
-        super().__init__(message)
+        super().__init__(message, hint="choose sides with a strategy, or change one of the branches and merge again")
         self.conflicts = conflicts
+
+    def details(self) -> dict[str, Any]:
+        """Every conflict, with the values of both sides and of the base."""
+        return {"merge_conflicts": [c.as_dict() for c in self.conflicts]}
 
 
 # --- fix the name -----------------------------------------------------------------------------------------------
@@ -463,6 +479,23 @@ class HistoricalVersionReclaimed(NotFound):
     """The version existed and cleanup has reclaimed it."""
 
     code = "historical_version_reclaimed"
+
+
+class ChangeFeedGap(NotFound):
+    """The feed cannot tell what a commit changed: its version, or the one before it, has been reclaimed."""
+
+    code = "change_feed_gap"
+
+    def __init__(self, commit_id: str) -> None:
+        super().__init__(
+            f"the changes of commit {commit_id} cannot be told any more: cleanup has reclaimed them",
+            hint="take a baseline (`omnigraph changes baseline`) and go on with its cursor",
+        )
+        self.commit_id = commit_id
+
+    def details(self) -> dict[str, Any]:
+        """The commit at which the feed breaks off."""
+        return {"graph_commit_id": self.commit_id}
 
 
 # --- look at the store ------------------------------------------------------------------------------------------
@@ -535,6 +568,20 @@ class Unsupported(OmnigraphError):
     """Valid, but not something this engine can do."""
 
     code = "unsupported"
+
+
+class SchemaChangeRefused(Unsupported):
+    """A schema change has a step that this engine does not take. Nothing was changed."""
+
+    code = "schema_change_refused"
+
+    def __init__(self, message: str, steps: tuple[Any, ...], *, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.steps = steps
+
+    def details(self) -> dict[str, Any]:
+        """Every step of the plan."""
+        return {"supported": False, "steps": [step.as_dict() for step in self.steps]}
 
 
 class EmbeddingFailed(OmnigraphError):

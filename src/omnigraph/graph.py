@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
@@ -27,6 +27,7 @@ from omnigraph.query.ir import MutationIR, QueryIR
 from omnigraph.schema.catalog import Catalog
 from omnigraph.storage.layout import GraphRoot
 from omnigraph.storage.lookup import in_list
+from omnigraph.versioning.changes import ChangeFilter, EntityChange, Feed, changes_between
 from omnigraph.versioning.manifest import ManifestState
 from omnigraph.versioning.refs import MAIN
 from omnigraph.versioning.repository import Repository, Target
@@ -259,6 +260,28 @@ class Graph:
     def catalog(self, at: Target = None) -> Catalog:
         """The schema as of a target."""
         return self._store.catalog(self._repository.resolve(at).schema_hash)
+
+    # --- what changed ---------------------------------------------------------------------------------------------
+
+    def diff(
+        self, a: Target, b: Target = None, *, kinds: tuple[str, ...] = (), types: tuple[str, ...] = (),
+        ops: tuple[str, ...] = (),
+    ) -> Iterator[EntityChange]:  # fmt: skip
+        """What would turn target `a` into target `b`, entity by entity: nodes before edges, then by type and id."""
+        base, head = self._repository.resolve(a), self._repository.resolve(b)
+        return changes_between(self._store, base, head, ChangeFilter(kinds, types, ops))
+
+    def changes(
+        self, cursor: str | None = None, start: str = "now", branch: str = MAIN, *, limit: int | None = None,
+        kinds: tuple[str, ...] = (), types: tuple[str, ...] = (), ops: tuple[str, ...] = (),
+    ) -> Feed:  # fmt: skip
+        """The commits of a branch after a cursor, oldest first, each with what it changed.
+
+        Without a cursor the feed begins `now`, at the `beginning`, or `after:<commit id>`. Keep the cursor of a block
+        once you have dealt with it: whoever crashes and resumes sees every commit at least once, in order.
+        """
+        wanted = ChangeFilter(kinds, types, ops)
+        return Feed(self._repository, branch=branch, cursor=cursor, start=start, wanted=wanted, limit=limit)
 
     def _public_rows(self, state: ManifestState, table_key: str, *, where: str | None) -> pa.Table:
         entry: TableEntry = state.snapshot.table(table_key)

@@ -51,7 +51,8 @@ def _rows(result: Result) -> list[dict[str, Any]]:
     return [{k: cell_json(v) for k, v in row.items()} for row in result.to_pylist()]
 
 
-def _cell_text(value: Any) -> str:
+def cell_text(value: Any) -> str:
+    """A value as people read it."""
     shown = cell_json(value)
     if shown is None:
         return "null"
@@ -64,7 +65,7 @@ def print_as_table(result: Result) -> None:
     """A heading, then aligned columns; long cells are cut."""
     where = f"branch {result.branch}" if result.branch else f"snapshot {result.snapshot}"
     print_line(f"{counted(result.row_count, 'row')} from {where} via {result.query_name}")
-    rows = [[_cut(clean(_cell_text(v))) for v in row.values()] for row in result.to_pylist()]
+    rows = [[_cut(clean(cell_text(v))) for v in row.values()] for row in result.to_pylist()]
     if not rows:
         print_line("(no rows)")
         return
@@ -84,7 +85,7 @@ def print_as_kv(result: Result) -> None:
     for number, row in enumerate(result.to_pylist(), start=1):
         print_line(f"row {number}")
         for name, value in row.items():
-            print_line(f"  {name}: {clean(_cell_text(value))}")
+            print_line(f"  {name}: {clean(cell_text(value))}")
 
 
 def print_as_csv(result: Result) -> None:
@@ -92,7 +93,7 @@ def print_as_csv(result: Result) -> None:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(result.columns)
-    writer.writerows([_cell_text(v) for v in row.values()] for row in result.to_pylist())
+    writer.writerows([cell_text(v) for v in row.values()] for row in result.to_pylist())
     sys.stdout.write(out.getvalue())
 
 

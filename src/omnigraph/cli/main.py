@@ -17,8 +17,10 @@ import typer
 from omnigraph.cli.commands import (
     blob,
     branch,
+    changes,
     commit,
     data,
+    diff,
     export,
     load,
     log,
@@ -63,6 +65,8 @@ app.add_typer(branch.app, name="branch")
 app.add_typer(tag.app, name="tag")
 app.add_typer(commit.app, name="commit")
 app.command("log")(log.log)
+app.command("diff")(diff.diff)
+app.add_typer(changes.app, name="changes")
 app.add_typer(schema.app, name="schema")
 app.add_typer(recovery.app, name="recovery")
 app.command("repair")(repair.repair)

@@ -47,6 +47,14 @@ At = Annotated[
 Branch = Annotated[str | None, typer.Option("--branch", metavar="BRANCH", help="A branch.", show_default=False)]
 Limit = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="At most N commits.")]
 
+Kind = Annotated[
+    list[str] | None, typer.Option("--kind", metavar="KIND", help="Only node or edge changes. May be repeated.")
+]
+Type = Annotated[list[str] | None, typer.Option("--type", metavar="TYPE", help="Only this type. May be repeated.")]
+Op = Annotated[
+    list[str] | None, typer.Option("--op", metavar="OP", help="Only insert, update or delete. May be repeated.")
+]
+
 
 def group(purpose: str) -> typer.Typer:
     """Commands about one noun. The noun alone shows them, and counts as an incomplete command line."""

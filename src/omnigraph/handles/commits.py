@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from omnigraph.versioning.changes import ChangeFilter, EntityChange, changes_of
 from omnigraph.versioning.commits import GraphCommit
 from omnigraph.versioning.refs import MAIN
 from omnigraph.versioning.repository import CommitFilter, Repository
@@ -31,3 +32,9 @@ class Commits:
         """The newest commit of a branch."""
         state = self._repository.head(branch)
         return state.commits[state.head]
+
+    def changes(
+        self, commit_id: str, kinds: tuple[str, ...] = (), types: tuple[str, ...] = (), ops: tuple[str, ...] = ()
+    ) -> tuple[EntityChange, ...]:
+        """What a commit changed against its first parent: nodes before edges, then by type and id."""
+        return tuple(changes_of(self._repository, self.get(commit_id), ChangeFilter(kinds, types, ops)))

@@ -71,3 +71,11 @@ def _values(batch: pa.RecordBatch, column: NewColumn) -> pa.Array:
     if column.copy_of is not None:
         return batch[column.copy_of].cast(column.field.type)
     return pa.array([column.default] * batch.num_rows, column.field.type)
+
+
+def relax(store: TableStore, base: Table, names: Sequence[str]) -> Table:
+    """A version in which these columns may hold nulls. No data moves."""
+    # Every column stays where it is, so numbering them gives each its old id.
+    schema = pa.schema([f.with_nullable(True) if f.name in names else f for f in base.schema])
+    operation = LanceOperation.Project(LanceSchema.from_pyarrow(schema))
+    return commit_detached(store, base, operation, keeps_indexes=False)

@@ -67,7 +67,7 @@ class Repository:
     def at_version(self, version: int, branch: str = MAIN) -> ManifestState:
         """A branch as it was at one of its manifest versions."""
         claim = self.refs.get(branch)
-        return self._state_at(claim.name, claim.native_branch, version)
+        return self.state_at(claim.name, claim.native_branch, version)
 
     def at_commit(self, commit_id: str) -> ManifestState:
         """The graph as one commit left it."""
@@ -75,7 +75,7 @@ class Repository:
 
     def at(self, commit: GraphCommit) -> ManifestState:
         """The graph as a known commit left it, also when the branch it was made on has been deleted since."""
-        return self._state_at(commit.manifest_branch, commit.native_branch, commit.manifest_version)
+        return self.state_at(commit.manifest_branch, commit.native_branch, commit.manifest_version)
 
     def resolve(self, target: Target) -> ManifestState:
         """A state by branch name, tag, commit id or (main's) manifest version; None is main's head."""
@@ -89,7 +89,7 @@ class Repository:
             missing = error
         tag = self.tags.find(target)
         if tag is not None:
-            return self._state_at(tag.branch, tag.native_branch, tag.manifest_version)
+            return self.state_at(tag.branch, tag.native_branch, tag.manifest_version)
         try:
             return self.at_commit(target)
         except CommitNotFound:
@@ -133,7 +133,8 @@ class Repository:
             if branch.name != MAIN:
                 yield branch
 
-    def _state_at(self, branch: str, native_branch: str | None, version: int) -> ManifestState:
+    def state_at(self, branch: str, native_branch: str | None, version: int) -> ManifestState:
+        """One version of one incarnation of a branch, live or closed."""
         newest = self.tips.of(branch, native_branch)
         try:
             opened = self.store.manifests.at(newest.location, version)

@@ -19,7 +19,7 @@ from omnigraph.storage.tables import Table
 from omnigraph.versioning.ancestry import Lineage, Relation, relate
 from omnigraph.versioning.commits import GraphCommit
 from omnigraph.versioning.contracts import save_contract
-from omnigraph.versioning.diff import Pinned, TableDelta, columns_of, is_unchanged, table_delta
+from omnigraph.versioning.diff import Pinned, TableDelta, is_unchanged, table_delta
 from omnigraph.versioning.graft import Graft
 from omnigraph.versioning.manifest import ManifestState
 from omnigraph.versioning.plan import Requirement, Unmoved
@@ -30,7 +30,7 @@ from omnigraph.versioning.store import GraphStore
 from omnigraph.write.merge_check import check_merge
 from omnigraph.write.merge_conflicts import Conflict, ConflictKind, Decisions, Strategy
 from omnigraph.write.merge_rows import TableMerge, merge_table
-from omnigraph.write.reshape import missing_columns, reshaped
+from omnigraph.write.reshape import fits, reshaped
 from omnigraph.write.transaction import WriteTxn
 
 UP_TO_DATE, FAST_FORWARD, MERGED = "already_up_to_date", "fast_forward", "merged"
@@ -248,7 +248,7 @@ class _Merging:
             return False
         if entity.type_id not in self._sides.ours:
             return True
-        if self.ours_changed(table_key) or not self.theirs_changed(table_key) or not _covers(theirs.entity, entity):
+        if self.ours_changed(table_key) or not self.theirs_changed(table_key) or not fits(theirs.entity, entity):
             return False
         known = self._merges.get(table_key)
         if known is not None and not known[0].is_whole:
@@ -282,7 +282,7 @@ class _Merging:
             merge = plan.merges.get(key)
             if here.entity.table_key != key:
                 renamed[key] = here.entity.table_key
-            if key in renamed or not _covers(here.entity, self._types[key]):
+            if key in renamed or not fits(here.entity, self._types[key]):
                 entry, written = self._reshaped(here, self._types[key], merge)
                 changed.append(entry)
                 files.extend(written)
@@ -312,10 +312,6 @@ class _Merging:
             high_water=change.high_water, content_version=self._txn.commit_id,
         )  # fmt: skip
         return entry, (*made.files, *change.files)
-
-
-def _covers(have: EntityType, want: EntityType) -> bool:
-    return not missing_columns(have, want) and set(columns_of(want)) <= set(columns_of(have))
 
 
 def _schema_conflict(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from omnigraph.schema.catalog import EntityType, Property
-from omnigraph.storage.columns import NewColumn, add_columns
+from omnigraph.storage.columns import NewColumn, add_columns, relax
 from omnigraph.storage.effects import AppendRows
 from omnigraph.storage.indexes import high_water
 from omnigraph.storage.layout import detached_file, table_path
@@ -39,13 +39,30 @@ def _new_column(prop: Property, earlier: Property | None) -> NewColumn:
     return NewColumn(prop.arrow_field, default=prop.default)
 
 
+def tight_columns(have: EntityType, want: EntityType) -> list[str]:
+    """Columns of `have` that take no nulls, and have to from now on: nullable in `want`, or no part of it any more."""
+    wanted = {p.column: p.type.nullable for p in want.properties}
+    return [p.column for p in have.properties if not p.type.nullable and wanted.get(p.column, True)]
+
+
+def fits(have: EntityType, want: EntityType) -> bool:
+    """True when a table of `have` can serve as a table of `want` without any change."""
+    return not missing_columns(have, want) and not tight_columns(have, want)
+
+
 def reshaped(store: GraphStore, entry: TableEntry, have: EntityType, want: EntityType) -> Reshaped:
     """The table with every column of `want`. Its rows, and so its content version, stay what they are."""
-    columns = missing_columns(have, want)
-    if not columns:
+    if fits(have, want):
         return Reshaped(replace(entry, table_key=want.table_key))
-    base = open_table(store, entry)
-    table = add_columns(store.tables, base, columns)
+    base = table = open_table(store, entry)
+    tight = [name for name in tight_columns(have, want) if not base.schema.field(name).nullable]
+    if tight:
+        table = relax(store.tables, table, tight)
+    columns = missing_columns(have, want)
+    if columns:
+        table = add_columns(store.tables, table, columns)
+    if table is base:
+        return Reshaped(replace(entry, table_key=want.table_key))
     changed = replace(
         entry,
         table_key=want.table_key,

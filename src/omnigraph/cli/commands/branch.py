@@ -1,13 +1,19 @@
-"""`branch create`, `branch list` and `branch delete`."""
+"""`branch create`, `branch list`, `branch merge` and `branch delete`."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from omnigraph.cli import options
-from omnigraph.cli.output import clean, print_json, print_line
+from omnigraph.cli.changes_text import conflict_count, conflict_json, print_conflicts
+from omnigraph.cli.failures import FAILED
+from omnigraph.cli.output import clean, commit_json, note, print_json, print_line
+from omnigraph.errors import MergeConflict
+
+if TYPE_CHECKING:
+    from omnigraph.write.merge import MergeResult
 
 app = options.group("Lines of history that do not disturb each other.")
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The branch.", show_default=False)]
@@ -63,3 +69,77 @@ def delete(
         print_json({"uri": graph.uri, "name": name, "deleted": True})
     else:
         print_line(f"deleted branch {name}")
+
+
+@app.command("merge")
+def merge(
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="The branch to merge.", show_default=False)],
+    *,
+    into: Annotated[str, typer.Option("--into", metavar="TARGET", help="The branch to merge into.")] = "main",
+    strategy: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--strategy",
+            metavar="SIDE",
+            help="ours or theirs, for every conflict; KIND=SIDE or TYPE=SIDE for some. May be repeated.",
+        ),
+    ] = None,
+    property_level: Annotated[
+        bool, typer.Option("--property-level", help="Join edits of one entity that touch different properties.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would happen.")] = False,
+    delete_branch: Annotated[bool, typer.Option("--delete-branch", help="Delete SOURCE afterwards.")] = False,
+    message: Annotated[str | None, typer.Option("--message", metavar="TEXT", help="Why, for the history.")] = None,
+    actor: options.Actor = None,
+    store: options.Store = None,
+    quiet: options.Quiet = False,
+    json: options.Json = False,
+) -> None:
+    """Bring the changes of a branch into another, in one commit with two parents."""
+    graph = options.open_to_write("branch merge", None, store, quiet=quiet)
+    try:
+        result = graph.branches.merge(
+            source, into, _strategy(strategy or []), dry_run, delete_branch, property_level, actor, message
+        )
+    except MergeConflict as error:
+        if json:
+            raise
+        print_conflicts(error.conflicts)
+        note(f"error: {error}")
+        raise typer.Exit(FAILED) from error
+    if json:
+        print_json(_merge_json(result, actor))
+        return
+    print_conflicts(result.conflicts)
+    if dry_run and result.open_conflicts:
+        print_line(f"merging {source} into {into} would meet {conflict_count(len(result.open_conflicts))}")
+        return
+    print_line(f"{'would merge' if dry_run else 'merged'} {source} into {into}: {result.outcome}")
+    if result.branch_deleted:
+        print_line(f"deleted branch {source}")
+    if result.branch_delete_error:
+        note(f"warning: branch {source} was not deleted: {result.branch_delete_error}")
+
+
+def _strategy(given: list[str]) -> str | dict[str, str] | None:
+    """`theirs`, or `Person=ours` as often as needed."""
+    everywhere = [word for word in given if "=" not in word]
+    if len(everywhere) > 1 or (everywhere and len(given) > 1):
+        options.usage("--strategy takes one side for everything, or NAME=SIDE as often as needed")
+    if everywhere:
+        return everywhere[0]
+    return dict(word.split("=", 1) for word in given) or None
+
+
+def _merge_json(result: MergeResult, actor: str | None) -> dict[str, Any]:
+    return {
+        "source": result.source,
+        "target": result.target,
+        "outcome": result.outcome,
+        "base_commit_id": result.base_commit_id,
+        "conflicts": [conflict_json(c) for c in result.conflicts],
+        "commit": commit_json(result.commit) if result.commit else None,
+        "actor_id": actor,
+        "branch_deleted": result.branch_deleted,
+        "branch_delete_error": result.branch_delete_error,
+    }

@@ -1,4 +1,4 @@
-"""`commit list` and `commit show`."""
+"""`commit list`, `commit show` and `commit changes`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from omnigraph.cli import options
+from omnigraph.cli.changes_text import change_json, print_changes, summary
 from omnigraph.cli.output import clean, commit_json, print_json, print_line, print_table, time_text
 
 app = options.group("What was published, when and by whom.")
@@ -53,6 +54,25 @@ def show(
     shown["created_at"] = f"{time_text(shown['created_at'])} UTC"
     for name, value in shown.items():
         print_line(f"{name.replace('_', ' '):<24}{'-' if value is None else clean(str(value))}")
+
+
+@app.command("changes")
+def changes(
+    commit_id: Annotated[str, typer.Argument(metavar="ID", help="The commit.", show_default=False)],
+    *,
+    kind: options.Kind = None,
+    type_: options.Type = None,
+    op: options.Op = None,
+    store: options.Store = None,
+    json: options.Json = False,
+) -> None:
+    """Show every entity that a commit changed, with its values before and after."""
+    graph = options.open_to_read(None, store)
+    found = graph.commits.changes(commit_id, tuple(kind or ()), tuple(type_ or ()), tuple(op or ()))
+    if json:
+        print_json({"graph_commit_id": commit_id, "changes": [change_json(c) for c in found]})
+    else:
+        print_line(summary(print_changes(found)))
 
 
 def _actor(wanted: str) -> str:

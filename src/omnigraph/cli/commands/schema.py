@@ -1,4 +1,4 @@
-"""`schema show` and `schema lint`."""
+"""`schema show`, `schema plan`, `schema apply` and `schema lint`."""
 
 from __future__ import annotations
 
@@ -14,22 +14,91 @@ from omnigraph.errors import InvalidArgument, LanguageError
 
 if TYPE_CHECKING:
     from omnigraph.schema.lint import LintFinding, LintReport
+    from omnigraph.write.schema_apply import SchemaChange
 
 app = options.group("The types that a graph has.")
 
 
 @app.command("show")
 def show(
-    uri: options.Uri = None, *, at: options.At = None, store: options.Store = None, json: options.Json = False
+    uri: options.Uri = None,
+    *,
+    at: options.At = None,
+    mermaid: Annotated[bool, typer.Option("--mermaid", help="Draw it as a Mermaid class diagram.")] = False,
+    store: options.Store = None,
+    json: options.Json = False,
 ) -> None:
     """Print the schema of the graph, as of a target."""
     graph = options.open_to_read(uri, store)
     snapshot = options.snapshot_at(graph, at)
-    text = graph.schema.show(None if at is None else options.target_of(graph, at))
+    target = None if at is None else options.target_of(graph, at)
+    text = graph.schema.mermaid(target) if mermaid else graph.schema.show(target)
     if json:
         print_json({"uri": graph.uri, "schema_hash": snapshot.schema_hash, "schema": text})
     else:
         print_line(text.rstrip("\n"))
+
+
+Schema = Annotated[Path, typer.Option("--schema", metavar="FILE", help="The .pg file to go to.", show_default=False)]
+DataLoss = Annotated[
+    bool, typer.Option("--allow-data-loss", help="Remove what is dropped from the tables instead of hiding it.")
+]
+
+
+@app.command("plan")
+def plan(
+    uri: options.Uri = None,
+    *,
+    schema: Schema,
+    branch: options.Branch = None,
+    allow_data_loss: DataLoss = False,
+    store: options.Store = None,
+    json: options.Json = False,
+) -> None:
+    """Show the steps from the schema of a branch to a file. Nothing is changed."""
+    graph = options.open_to_read(uri, store)
+    change = graph.schema.plan(_source(schema), allow_data_loss, branch or "main", path=str(schema))
+    _print_change(graph.uri, change, json=json)
+
+
+@app.command("apply")
+def apply(
+    uri: options.Uri = None,
+    *,
+    schema: Schema,
+    branch: options.Branch = None,
+    allow_data_loss: DataLoss = False,
+    message: Annotated[str | None, typer.Option("--message", metavar="TEXT", help="Why, for the history.")] = None,
+    actor: options.Actor = None,
+    yes: options.Yes = False,
+    store: options.Store = None,
+    quiet: options.Quiet = False,
+    json: options.Json = False,
+) -> None:
+    """Bring the schema of a branch to a file, in one commit."""
+    where = options.location(uri, store)
+    text = _source(schema)
+    if allow_data_loss:
+        options.require_consent(where, "schema apply --allow-data-loss", yes=yes, json=json)
+    graph = options.open_to_write("schema apply", where, quiet=quiet)
+    change = graph.schema.apply(text, allow_data_loss, branch or "main", actor, message=message, path=str(schema))
+    _print_change(graph.uri, change, json=json, applied=True)
+
+
+def _print_change(uri: str, change: SchemaChange, *, json: bool, applied: bool = False) -> None:
+    if json:
+        print_json(
+            {"uri": uri, "supported": change.supported, "step_count": len(change.steps),
+             "steps": [step.as_dict() for step in change.steps]}
+            | ({"applied": change.applied} if applied else {})
+            | {"graph_manifest_version": change.graph_manifest_version}
+        )  # fmt: skip
+        return
+    print_line(f"supported: {'yes' if change.supported else 'no'}")
+    if applied:
+        print_line(f"applied: {'yes' if change.applied else 'no'}")
+    for step in change.steps:
+        print_line(f"- {step}")
 
 
 @app.command("lint")

@@ -1,0 +1,42 @@
+"""`diff`: what differs between two states of the graph."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from omnigraph.cli import options
+from omnigraph.cli.changes_text import change_json, print_changes, print_stat, stat_of, summary
+from omnigraph.cli.output import print_json, print_line
+
+
+def diff(
+    a: Annotated[str, typer.Argument(metavar="A", help="The target to start from.", show_default=False)],
+    b: Annotated[str, typer.Argument(metavar="B", help="The target to arrive at.", show_default=False)] = "main",
+    *,
+    stat: Annotated[bool, typer.Option("--stat", help="Only count, by type.")] = False,
+    kind: options.Kind = None,
+    type_: options.Type = None,
+    op: options.Op = None,
+    store: options.Store = None,
+    json: options.Json = False,
+) -> None:
+    """Show what would turn one target into another, with values before and after."""
+    graph = options.open_to_read(None, store)
+    found = graph.diff(
+        options.target_of(graph, a), options.target_of(graph, b), kinds=tuple(kind or ()), types=tuple(type_ or ()),
+        ops=tuple(op or ()),
+    )  # fmt: skip
+    if stat:
+        counts = stat_of(found)
+        if json:
+            print_json(
+                {"a": a, "b": b, "stat": [{"entity_kind": k, "type_name": n, **c} for (k, n), c in counts.items()]}
+            )
+        else:
+            print_stat(counts)
+    elif json:
+        print_json({"a": a, "b": b, "changes": [change_json(c) for c in found]})
+    else:
+        print_line(summary(print_changes(found)))

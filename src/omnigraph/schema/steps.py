@@ -1,0 +1,78 @@
+"""The steps of a schema change as data: what a plan shows and an apply does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+ADD_TYPE = "add_type"
+RENAME_TYPE = "rename_type"
+ADD_PROPERTY = "add_property"
+RENAME_PROPERTY = "rename_property"
+WIDEN_PROPERTY = "widen_property"
+ADD_CONSTRAINT = "add_constraint"
+DROP_CONSTRAINT = "drop_constraint"
+EXTEND_ENUM = "extend_enum"
+UPDATE_TYPE_METADATA = "update_type_metadata"
+UPDATE_PROPERTY_METADATA = "update_property_metadata"
+DROP_TYPE = "drop_type"
+DROP_PROPERTY = "drop_property"
+UNSUPPORTED = "unsupported_change"
+
+SOFT, HARD = "soft", "hard"
+
+REQUIRED_ADD = "OG-MF-103"
+TYPE_CHANGE = "OG-MF-106"
+TIERS = {REQUIRED_ADD: "validated", TYPE_CHANGE: "destructive"}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step. `fields` are those of its kind, in the order in which they are shown."""
+
+    kind: str
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_supported(self) -> bool:
+        """False for a change that this engine refuses."""
+        return self.kind != UNSUPPORTED
+
+    def as_dict(self) -> dict[str, Any]:
+        """For `--json`: tagged by `kind`."""
+        return {"kind": self.kind, **self.fields}
+
+    def __str__(self) -> str:
+        """One line for people."""
+        if self.kind == UNSUPPORTED:
+            return f"{self.fields['entity']}: {refusal(self)}"
+        words = {name: ", ".join(v) if isinstance(v, list) else v for name, v in self.fields.items()}
+        return _SENTENCES[self.kind].format_map(words)
+
+
+_SENTENCES = {
+    ADD_TYPE: "add {type_kind} {name}",
+    RENAME_TYPE: "rename {type_kind} {from} to {to}",
+    ADD_PROPERTY: "add {type_name}.{property_name}: {property_type}",
+    RENAME_PROPERTY: "rename {type_name}.{from} to {to}",
+    WIDEN_PROPERTY: "widen {type_name}.{property_name} from {from} to {to}",
+    ADD_CONSTRAINT: "add {constraint} to {type_name}",
+    DROP_CONSTRAINT: "drop {constraint} from {type_name}",
+    EXTEND_ENUM: "extend {type_name}.{property_name} by {added_values}",
+    UPDATE_TYPE_METADATA: "update the metadata of {name}",
+    UPDATE_PROPERTY_METADATA: "update the metadata of {type_name}.{property_name}",
+    DROP_TYPE: "drop {type_kind} {name} ({mode})",
+    DROP_PROPERTY: "drop {type_name}.{property_name} ({mode})",
+}
+
+
+def unsupported(entity: str, reason: str, code: str | None = None) -> Step:
+    """A change that is refused. `entity` reads `node:Person.age`."""
+    return Step(UNSUPPORTED, {"entity": entity, "reason": reason} | ({"code": code} if code else {}))
+
+
+def refusal(step: Step) -> str:
+    """The reason of a refused change, with its code and tier where it has one."""
+    code = step.fields.get("code")
+    return f"[{code}, {TIERS[code]}] {step.fields['reason']}" if code else str(step.fields["reason"])

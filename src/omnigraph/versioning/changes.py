@@ -1,0 +1,230 @@
+"""What changed between two states, and the feed of what each commit of a branch changed.
+
+The cost follows the change: tables with one content version are not opened, and of the others only files that differ
+are read. A maintenance commit is an empty block. Blocks follow the first parents of a branch, so what a merge brought
+is told once, by the merge.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from omnigraph.errors import ChangeFeedGap, CursorInvalid, InvalidArgument, MissingData, NotFound
+from omnigraph.schema.catalog import EntityType
+from omnigraph.versioning.ancestry import Lineage
+from omnigraph.versioning.commits import MAINTENANCE, GraphCommit
+from omnigraph.versioning.diff import DELETE, INSERT, UPDATE, Pinned, is_unchanged, table_delta
+from omnigraph.versioning.history import read_extent
+from omnigraph.versioning.manifest import ManifestState
+from omnigraph.versioning.refs import MAIN
+from omnigraph.versioning.repository import Repository
+from omnigraph.versioning.store import GraphStore
+
+OPS = (INSERT, UPDATE, DELETE)
+KINDS = ("node", "edge")
+_CURSOR_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntityChange:
+    """One entity that differs, with both images by public names; None where it was not there."""
+
+    entity_kind: str
+    type_name: str
+    entity_id: str
+    op: str
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """For `--json`."""
+        return {
+            "entity_kind": self.entity_kind, "type_name": self.type_name, "entity_id": self.entity_id, "op": self.op,
+            "before": self.before, "after": self.after,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeFilter:
+    """Which changes are wanted; empty means all."""
+
+    kinds: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+    ops: tuple[str, ...] = ()
+
+    def require_known(self) -> None:
+        """Refuse words that can match nothing."""
+        for given, known in ((self.kinds, KINDS), (self.ops, OPS)):
+            for word in given:
+                if word not in known:
+                    raise InvalidArgument(f"{word!r} is unknown", hint=f"use one of {', '.join(known)}")
+
+    def wants(self, entity: EntityType) -> bool:
+        """Whether a type can hold wanted changes."""
+        return (not self.kinds or entity.kind in self.kinds) and (not self.types or entity.name in self.types)
+
+
+EVERYTHING = ChangeFilter()
+
+
+def changes_between(
+    store: GraphStore, base: ManifestState, head: ManifestState, wanted: ChangeFilter = EVERYTHING
+) -> Iterator[EntityChange]:
+    """Every difference, nodes before edges, then by type, id and operation. Images have the shape of the newer type."""
+    wanted.require_known()
+    before, after = _by_type(store, base), _by_type(store, head)
+    shapes = {i: p.entity for i, p in before.items()} | {i: p.entity for i, p in after.items()}
+    for type_id, shape in sorted(shapes.items(), key=lambda item: (item[1].kind != "node", item[1].name, item[0])):
+        old, new = before.get(type_id), after.get(type_id)
+        if not wanted.wants(shape) or is_unchanged(old.entry if old else None, new.entry if new else None):
+            continue
+        delta = table_delta(store, old, new, shape)
+        for entity_id in delta.ids:
+            op = delta.op(entity_id)
+            if not wanted.ops or op in wanted.ops:
+                yield EntityChange(
+                    entity_kind=shape.kind, type_name=shape.name, entity_id=entity_id, op=op,
+                    before=delta.image(entity_id, after=False), after=delta.image(entity_id, after=True),
+                )  # fmt: skip
+
+
+def changes_of(repository: Repository, commit: GraphCommit, wanted: ChangeFilter = EVERYTHING) -> list[EntityChange]:
+    """What one commit changed against its first parent."""
+    if commit.op_class == MAINTENANCE or commit.parent_commit_id is None:
+        return []
+    try:
+        head = repository.at(commit)
+        # The version before a commit's own is its first parent's state, also where a branch begins.
+        base = repository.state_at(commit.manifest_branch, commit.native_branch, commit.manifest_version - 1)
+        return list(changes_between(repository.store, base, head, wanted))
+    except (NotFound, MissingData) as error:
+        raise ChangeFeedGap(commit.graph_commit_id) from error
+
+
+def _by_type(store: GraphStore, state: ManifestState) -> dict[str, Pinned]:
+    types = store.catalog(state.schema_hash).entity_types
+    return {t.type_id: Pinned(state.tables[t.table_key], t) for t in types}
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeBlock:
+    """One commit of a branch with all it changed. `cursor` continues after it."""
+
+    commit: GraphCommit
+    changes: tuple[EntityChange, ...]
+    cursor: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """A place in the feed: after one complete commit of one incarnation of a branch of one graph."""
+
+    graph: str
+    branch: str
+    native_branch: str | None
+    commit_id: str
+
+    def text(self) -> str:
+        """The opaque form that callers keep."""
+        body = [_CURSOR_FORMAT, self.graph, self.branch, self.native_branch, self.commit_id]
+        return base64.urlsafe_b64encode(json.dumps(body, separators=(",", ":")).encode()).decode()
+
+    @classmethod
+    def parse(cls, text: str) -> Cursor:
+        """The inverse of `text`."""
+        try:
+            form, *fields = json.loads(base64.urlsafe_b64decode(text.encode()))
+            if form != _CURSOR_FORMAT:
+                raise CursorInvalid("the cursor was made by another version of omnigraph", hint="start from a baseline")
+            return cls(*fields)
+        except (ValueError, TypeError, binascii.Error) as error:
+            raise CursorInvalid(f"{text[:40]!r} is no cursor", hint="pass a cursor as a poll printed it") from error
+
+
+class Feed:
+    """The commits of a branch after a place, oldest first, each with what it changed. Reading it moves nothing.
+
+    `cursor` names the end of the last block that was read, and `caught_up` that it was the head when the feed began.
+    """
+
+    def __init__(
+        self, repository: Repository, *, branch: str = MAIN, cursor: str | None = None, start: str = "now",
+        wanted: ChangeFilter = EVERYTHING, limit: int | None = None,
+    ) -> None:  # fmt: skip
+        wanted.require_known()
+        self._repository = repository
+        self._state = repository.head(branch)
+        self._lineage = Lineage(repository.store.objects, self._state, {})
+        self._wanted = wanted
+        self._place = Cursor(_identity(repository, self._state), branch, self._state.native_branch, "")
+        after = self._start(cursor, start)
+        commits = _first_parents(self._lineage, self._state.head, after)
+        self.caught_up = limit is None or len(commits) <= limit
+        self._commits = commits if limit is None else commits[:limit]
+        self._read = after
+
+    @property
+    def cursor(self) -> str | None:
+        """Where to go on; None before the first commit of a feed from the beginning."""
+        return None if self._read is None else self._cursor(self._read)
+
+    def __iter__(self) -> Iterator[ChangeBlock]:
+        for commit in self._commits:
+            changes = tuple(changes_of(self._repository, commit, self._wanted))
+            self._read = commit.graph_commit_id
+            yield ChangeBlock(commit, changes, self._cursor(commit.graph_commit_id))
+
+    def _cursor(self, commit_id: str) -> str:
+        place = self._place
+        return Cursor(place.graph, place.branch, place.native_branch, commit_id).text()
+
+    def _start(self, cursor: str | None, start: str) -> str | None:
+        """The commit after which the feed begins; None is before the first."""
+        if cursor is not None:
+            given = Cursor.parse(cursor)
+            if given.graph != self._place.graph:
+                raise CursorInvalid("the cursor belongs to another graph", hint="start from a baseline of this one")
+            if (given.branch, given.native_branch) != (self._place.branch, self._place.native_branch):
+                raise CursorInvalid(
+                    f"the cursor belongs to another branch, or to an earlier {given.branch!r}",
+                    hint="start from a baseline of this branch",
+                )
+            start = f"after:{given.commit_id}"
+        if start == "now":
+            return self._state.head
+        if start == "beginning":
+            return None
+        word, _, commit_id = start.partition(":")
+        if word != "after" or not commit_id:
+            raise InvalidArgument(f"start {start!r} is unknown", hint="use now, beginning or after:<commit id>")
+        if commit_id not in self._lineage:
+            raise ChangeFeedGap(commit_id)
+        return commit_id
+
+
+def _first_parents(lineage: Lineage, head: str, after: str | None) -> list[GraphCommit]:
+    found: list[GraphCommit] = []
+    commit_id: str | None = head
+    while commit_id is not None and commit_id != after:
+        commit = lineage.find(commit_id)
+        if commit is None:
+            raise ChangeFeedGap(commit_id)
+        found.append(commit)
+        commit_id = commit.parent_commit_id
+    if commit_id != after:
+        raise InvalidArgument(
+            f"commit {after} came to this branch by a merge", hint="name a commit that was made on the branch"
+        )
+    return found[::-1]
+
+
+def _identity(repository: Repository, state: ManifestState) -> str:
+    """The id of the graph's first commit: no two graphs share it."""
+    if state.extents:
+        return read_extent(repository.store.objects, state.extents[0])[0].graph_commit_id
+    return next(iter(state.commits))
