@@ -14,7 +14,7 @@ from typing import Annotated, TextIO
 
 import typer
 
-from omnigraph.cli.commands import branch, commit, data, log, query, recovery, repair, schema, tag, version
+from omnigraph.cli.commands import branch, commit, data, log, query, recovery, repair, schema, shell, tag, version
 from omnigraph.cli.failures import (
     FAILED,
     INTERRUPTED,
@@ -40,6 +40,7 @@ app.command("load")(data.load)
 app.command("query")(query.query)
 app.command("lint")(query.lint)
 app.command("explain")(query.explain)
+app.command("shell")(shell.shell)
 app.command("snapshot")(data.snapshot)
 app.add_typer(branch.app, name="branch")
 app.add_typer(tag.app, name="tag")
