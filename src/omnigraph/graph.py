@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import IO, Any
 
 import pyarrow as pa
@@ -13,17 +13,19 @@ import pyarrow as pa
 from omnigraph.errors import InvalidArgument, NotFound, OmnigraphError
 from omnigraph.execution.arrow.data import GraphData
 from omnigraph.execution.arrow.engine import ArrowExecutor
+from omnigraph.execution.explanation import Explanation
 from omnigraph.execution.result import Result
 from omnigraph.handles.analytics import Analytics
 from omnigraph.handles.blobs import Blobs
 from omnigraph.handles.branches import Branches
 from omnigraph.handles.commits import Commits
 from omnigraph.handles.maintenance import Maintenance
+from omnigraph.handles.queries import Queries, source_of, text_of
 from omnigraph.handles.recovery import RecoveryLog
 from omnigraph.handles.schema import Schema
 from omnigraph.handles.tags import TagNames
-from omnigraph.query import bind_params, compile_query
-from omnigraph.query.ir import MutationIR, QueryIR
+from omnigraph.query import bind_params
+from omnigraph.query.ir import QueryIR
 from omnigraph.schema.catalog import Catalog
 from omnigraph.storage.layout import GraphRoot
 from omnigraph.storage.lookup import in_list
@@ -42,8 +44,6 @@ from omnigraph.write.export import ExportResult, export_rows
 from omnigraph.write.load import APPEND, OVERWRITE, LoadRequest, LoadResult, load_rows
 from omnigraph.write.mutate import MutationRequest, MutationResult, mutate
 from omnigraph.write.sources import inputs_of
-
-_MAX_QUERIES = 512
 
 
 class Graph:
@@ -66,13 +66,13 @@ class Graph:
         self.recovery = RecoveryLog(self._repository)
         self.maintenance = Maintenance(self._repository)
         self._executor = ArrowExecutor(store)
+        self._asking = Queries(self._repository, self._executor)
         self.analytics = Analytics(self._data, self.load)
-        self._queries: dict[tuple[str, str, str | None], QueryIR | MutationIR] = {}
 
     @classmethod
     def init(cls, uri: str | os.PathLike[str], schema: str | os.PathLike[str], *, actor: str | None = None) -> Graph:
         """Create a graph. `schema` is the path of a `.pg` file or schema text."""
-        text, path = _text_of(schema, "schema", ".pg")
+        text, path = text_of(schema, "schema", ".pg")
         return cls(create_graph(GraphRoot.parse(uri), text, schema_path=path, actor=actor))
 
     @classmethod
@@ -145,12 +145,14 @@ class Graph:
         `expect_head` refuses a branch that moved on. A request with an `idempotency_key` that the branch has seen is
         not applied again. `max_entities` bounds how many rows of one type it may touch.
         """
-        text, path = _text_of(query, "mutation", ".gq")
+        text, path = source_of(query, name)
         self._store.require_writable()
 
         def request(fresh: bool) -> MutationRequest:
             state = self._repository.head(branch) if fresh else self._repository.recent_head(branch)
-            compiled = self._compiled(text, self._store.catalog(state.schema_hash), state.schema_hash, name, path)
+            compiled = self._asking.compiled(
+                text, self._store.catalog(state.schema_hash), state.schema_hash, name, path
+            )
             if isinstance(compiled, QueryIR):
                 raise InvalidArgument(f"{compiled.name} is a read, not a mutation", hint="use query() for reads")
             return MutationRequest(
@@ -192,42 +194,25 @@ class Graph:
 
     def query(
         self, query: str | os.PathLike[str], name: str | None = None, params: Mapping[str, Any] | None = None,
-        branch: str | None = None, snapshot: Target = None,
+        branch: str | None = None, snapshot: Target = None, at: dt.datetime | None = None,
     ) -> Result:  # fmt: skip
-        """Answer one query of a `.gq` text or file from one snapshot.
+        """Answer one query of a `.gq` text, file or directory from one snapshot.
 
-        `name` chooses among several queries. `branch` reads a branch's head, `snapshot` any other target.
+        `name` chooses among several queries. `branch` reads a branch's head, `snapshot` any other target, `at` a
+        branch as it was at a moment.
         """
-        if branch is not None and snapshot is not None:
-            raise InvalidArgument("give a branch or a snapshot, not both")
-        state = self._repository.resolve(branch if snapshot is None else snapshot)
-        catalog = self._store.catalog(state.schema_hash)
-        text, path = _text_of(query, "query", ".gq")
-        compiled = self._compiled(text, catalog, state.schema_hash, name, path)
-        if isinstance(compiled, MutationIR):
-            raise InvalidArgument(
-                f"{compiled.name} is a mutation, not a read", hint="mutations change a branch: use a read query here"
-            )
-        table = self._executor.execute(compiled, state.snapshot, catalog, bind_params(compiled, params or {}))
-        return Result(
-            table, compiled.name, state.head, branch or (state.branch if snapshot is None else None), state.head
-        )
+        return self._asking.ask(query, name, params or {}, branch, snapshot, at)
+
+    def explain(
+        self, query: str | os.PathLike[str], name: str | None = None, params: Mapping[str, Any] | None = None,
+        branch: str | None = None, snapshot: Target = None, *, analyze: bool = False,
+    ) -> Explanation:  # fmt: skip
+        """What a query means and the plan it follows; with `analyze` it is run, and each operator measured."""
+        return self._asking.explain(query, name, params, branch, snapshot, analyze=analyze)
 
     def _data(self, at: Target) -> GraphData:
         state = self._repository.resolve(at)
         return self._executor.data(state.snapshot, self._store.catalog(state.schema_hash))
-
-    def _compiled(
-        self, text: str, catalog: Catalog, schema_hash: str, name: str | None, path: str | None
-    ) -> QueryIR | MutationIR:
-        """A query compiled once for each schema it is asked under."""
-        key = (text, schema_hash, name)
-        found = self._queries.get(key)
-        if found is None:
-            found = self._queries[key] = compile_query(text, catalog, name=name, path=path)
-            while len(self._queries) > _MAX_QUERIES:
-                self._queries.pop(next(iter(self._queries)), None)
-        return found
 
     # --- reading --------------------------------------------------------------------------------------------------
 
@@ -240,6 +225,10 @@ class Graph:
     def snapshot_at_version(self, version: int, branch: str = MAIN) -> Snapshot:
         """A branch as it was at one of its manifest versions."""
         return self._repository.at_version(version, branch).snapshot
+
+    def snapshot_at_time(self, moment: dt.datetime, branch: str = MAIN) -> Snapshot:
+        """A branch as it was at a moment; a time without a zone is in UTC."""
+        return self._repository.at_time(moment, branch).snapshot
 
     def entity_at(self, table_key: str, entity_id: str, version: Target = None) -> dict[str, Any] | None:
         """One entity, with its public property names, as of a target; None when it does not exist there."""
@@ -301,17 +290,3 @@ class Graph:
             self._repository.create_branch(branch, from_branch)
             return True
         return False
-
-
-def _text_of(source: str | os.PathLike[str], noun: str, suffix: str) -> tuple[str, str | None]:
-    """Text and, when it came from a file, its path."""
-    text = os.fspath(source)
-    if isinstance(source, str) and (not text.strip() or any(mark in text for mark in ("{", "->", "\n"))):
-        return text, None
-    try:
-        return Path(text).read_text(encoding="utf-8"), text
-    except FileNotFoundError as error:
-        hint = f"pass the path of a {suffix} file, or {noun} text"
-        raise InvalidArgument(f"there is no {noun} file {text!r}", hint=hint) from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidArgument(f"{text!r} cannot be read: {error}") from error

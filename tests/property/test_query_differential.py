@@ -1,4 +1,4 @@
-"""Generated queries over generated graphs: the engine and the naive interpreter must agree on every one.
+"""Generated queries over generated graphs: the engine and the naive interpreter must agree on every one, in every mode.
 
 Queries are made as text, so parser, type checker and lowering are tested along. A disagreement is cut down to a small
 query before it is shown, with its schema and rows. Set `DIFFERENTIAL_SEED` to begin elsewhere.
@@ -14,13 +14,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from pprint import pformat
+from typing import Any
 
 import pytest
 
 from omnigraph import Graph
 from omnigraph.errors import LanguageError, OmnigraphError
+from omnigraph.execution.result import Result
 from omnigraph.query import bind_params, compile_query
 from omnigraph.query.ir import QueryIR
+from omnigraph.versioning.store import Settings
 from tests.reference.compare import difference, null_columns
 from tests.reference.expressions import EvaluationError
 from tests.reference.interpreter import Outcome, TooManyRows, interpret
@@ -28,6 +31,7 @@ from tests.reference.queries import QueryText, make_query
 from tests.reference.worlds import World, make_world
 
 QUERIES_PER_WORLD = 10
+Ask = Callable[[str, dict[str, Any]], Result]
 SEED = int(os.environ.get("DIFFERENTIAL_SEED", "0"))
 
 
@@ -58,14 +62,14 @@ def expected(query: QueryIR, written: QueryText, world: World) -> Outcome | None
         return None
 
 
-def check(graph: Graph, world: World, written: QueryText) -> tuple[str | None, str]:
+def check(ask: Ask, world: World, written: QueryText) -> tuple[str | None, str]:
     """What is wrong with the engine's answer, or None; and both answers."""
     query = compile_query(written.text(), world.catalog)
     assert isinstance(query, QueryIR)
     wanted = expected(query, written, world)
     shown = f"expected: {pformat(wanted.rows if wanted else 'an error')}"
     try:
-        result = graph.query(written.text(), params=written.given())
+        result = ask(written.text(), written.given())
     except OmnigraphError as error:
         return (f"the engine refuses it: {error}" if wanted else None), shown
     except Exception as error:  # noqa: BLE001 - an engine that breaks is what is looked for
@@ -99,20 +103,20 @@ def cut_down(is_wrong: Callable[[QueryText], bool], written: QueryText) -> Query
         written = smaller
 
 
-def is_still_wrong(graph: Graph, world: World, written: QueryText) -> bool:
+def is_still_wrong(ask: Ask, world: World, written: QueryText) -> bool:
     if not written.block.clauses:
         return False
     try:
-        return check(graph, world, written)[0] is not None
+        return check(ask, world, written)[0] is not None
     except (LanguageError, TooManyRows):
         return False
 
 
-def report(graph: Graph, world: World, written: QueryText, seed: int, wrong: str) -> Disagreement:
-    small = cut_down(lambda each: is_still_wrong(graph, world, each), written)
-    wrong_now, shown = check(graph, world, small)
+def report(mode: str, ask: Ask, world: World, written: QueryText, seed: int, wrong: str) -> Disagreement:
+    small = cut_down(lambda each: is_still_wrong(ask, world, each), written)
+    wrong_now, shown = check(ask, world, small)
     parts = [
-        f"seed {seed}: {wrong_now or wrong}",
+        f"seed {seed}, mode {mode}: {wrong_now or wrong}",
         f"schema and rows:\n{world.describe()}",
         f"query, parameters {small.given()}:\n{small.text()}",
         shown,
@@ -133,19 +137,70 @@ def interesting(rng: random.Random, world: World) -> tuple[QueryText, Outcome | 
                 return written, wanted
 
 
+def asking(graph: Graph, **target: str) -> Ask:
+    return lambda text, given: graph.query(text, params=given, **target)
+
+
+def modes(world: World, uri: str) -> dict[str, Ask]:
+    """The same graph asked in every way that the engine has of answering."""
+    graph = world.create(uri)
+
+    def opened(**settings: object) -> Graph:
+        return Graph.open(uri, settings=Settings(**settings))  # type: ignore[arg-type]
+
+    kept = opened(derived_min_rows=0)
+    for edge in world.catalog.edges.values():  # keeps the topologies, so that the next handle finds them
+        for text in (f"$a {edge.name.lower()} $b", f"$a $e:{edge.name.lower()} $b"):
+            kept.query(f"query q() {{ match {{ $a: {edge.source}  {text} }} return {{ count(*) as n }} }}")
+    kept._executor.topologies.settle()
+    graph.branches.create("copy")
+    graph.tags.create("then", "main")
+    return {
+        "auto": asking(graph),
+        "csr": asking(opened(query_expansion="csr", derived=False)),
+        "btree": asking(opened(query_expansion="btree", derived=False)),
+        "kept": asking(opened(derived_min_rows=0)),
+        "branch": asking(graph, branch="copy"),
+        "old snapshot": asking(opened(derived_min_rows=0), snapshot="then"),
+        "old snapshot by index": asking(opened(query_expansion="btree"), snapshot="then"),
+    }
+
+
+def disturb(graph: Graph, world: World) -> None:
+    """Main goes on: what the branch and the tag hold must not change with it."""
+    for type_name in list(world.catalog.nodes)[:1]:
+        graph.delete(type_name, ["n0", "n1"])
+    for edge in world.catalog.edges.values():
+        ids = [row["data"]["id"] for batch in world.batches for row in batch if row.get("edge") == edge.name]
+        if ids:
+            graph.delete(edge.name, ids[:1])
+
+
 def run_world(path: Path, seed: int, tally: Tally) -> None:
     rng = random.Random(seed)
     world = make_world(rng)
-    graph = world.create(str(path / f"graph-{seed}"))
+    uri = str(path / f"graph-{seed}")
+    ways = modes(world, uri)
+    queries: list[QueryText] = []
     for _ in range(QUERIES_PER_WORLD):
         written, wanted = interesting(rng, world)
         tally.queries += 1
         tally.empty += wanted is not None and not wanted.rows
         tally.errors += wanted is None
         tally.features.update(set(written.features.elements()))
-        wrong, _ = check(graph, world, written)
-        if wrong is not None:
-            raise report(graph, world, written, seed, wrong)
+        queries.append(written)
+        for mode, ask in ways.items():
+            compare(mode, ask, world, written, seed)
+    disturb(Graph.open(uri), world)
+    for written in queries[: QUERIES_PER_WORLD // 2]:
+        for mode in ("branch", "old snapshot", "old snapshot by index"):
+            compare(mode, ways[mode], world, written, seed)
+
+
+def compare(mode: str, ask: Ask, world: World, written: QueryText, seed: int) -> None:
+    wrong, _ = check(ask, world, written)
+    if wrong is not None:
+        raise report(mode, ask, world, written, seed, wrong)
 
 
 @pytest.mark.parametrize("seed", range(SEED, SEED + 15))

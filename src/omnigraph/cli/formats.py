@@ -114,7 +114,8 @@ def write_arrow(result: Result) -> None:
     import pyarrow as pa
 
     with pa.ipc.new_stream(sys.stdout.buffer, result.table.schema) as writer:
-        writer.write_table(result.table)
+        for batch in result.to_batches():
+            writer.write_batch(batch)
     sys.stdout.buffer.flush()
 
 

@@ -29,6 +29,7 @@ from omnigraph.cli.commands import (
     recovery,
     repair,
     schema,
+    shell,
     tag,
     version,
 )
@@ -60,6 +61,7 @@ app.command("export")(export.export)
 app.add_typer(blob.app, name="blob")
 app.command("lint")(query.lint)
 app.command("explain")(query.explain)
+app.command("shell")(shell.shell)
 app.command("snapshot")(data.snapshot)
 app.add_typer(branch.app, name="branch")
 app.add_typer(tag.app, name="tag")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
+import re
 import sys
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 STORE_VARIABLE = "OMNIGRAPH_STORE"
 _MAX_DIGITS = 18
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\d([T ]|$)")
 
 Uri = Annotated[str | None, typer.Argument(metavar="[URI]", help="The graph; the same as --store.", show_default=False)]
 Store = Annotated[
@@ -40,7 +43,7 @@ At = Annotated[
     typer.Option(
         "--at",
         metavar="TARGET",
-        help="A branch, tag, commit id, manifest version of main, or BRANCH@VERSION.",
+        help="A branch, tag, commit id, manifest version of main, a time, BRANCH@VERSION or BRANCH@TIME.",
         show_default=False,
     ),
 ]
@@ -134,12 +137,26 @@ def snapshot_at(graph: Graph, target: str | None) -> Snapshot:
     if at and version.isdecimal():
         graph.branches.get(branch)
         return graph.snapshot_at_version(_version(version), branch)
+    moment = moment_of(version)
+    if moment is not None:
+        return graph.snapshot_at_time(moment, branch or "main")
     try:
         return graph.snapshot(target)
     except NotFound:
         if not target.isdecimal():
             raise
     return graph.snapshot_at_version(_version(target))
+
+
+def moment_of(text: str) -> dt.datetime | None:
+    """The moment that a text names: an ISO date or date and time, in UTC unless it says otherwise."""
+    if not _MOMENT.match(text):
+        return None
+    try:
+        found = dt.datetime.fromisoformat(text)
+    except ValueError as error:
+        raise InvalidArgument(f"{text!r} is not a time: {error}", hint="write 2026-01-31T12:00:00Z") from None
+    return found if found.tzinfo is not None else found.replace(tzinfo=dt.UTC)
 
 
 def target_of(graph: Graph, target: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,17 @@ class Result:
     def to_arrow(self) -> pa.Table:
         """The rows as an Arrow table."""
         return self.table
+
+    def to_batches(self, max_rows: int = 65_536) -> Iterator[pa.RecordBatch]:
+        """The rows as Arrow batches of at most so many rows, without a copy."""
+        yield from self.table.to_batches(max_chunksize=max_rows)
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """The rows as a stream that other Arrow libraries can pull."""
+        return pa.RecordBatchReader.from_batches(self.table.schema, self.to_batches())
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.to_reader().__arrow_c_stream__(requested_schema)
 
     def to_pylist(self) -> list[dict[str, Any]]:
         """The rows as dicts; a whole node is a dict of its id and its non-null properties."""

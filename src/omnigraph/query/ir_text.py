@@ -62,7 +62,7 @@ def _block(block: ir.Block, pad: str) -> Iterator[str]:
     for node in block.nodes:
         yield f"{pad}node ${node.var}: {'|'.join(node.types)}{'' if node.declared else ' (implied)'}"
     for edge in block.edges:
-        yield f"{pad}{_edge(edge)}"
+        yield f"{pad}edge {edge_text(edge)}"
     for each in block.filters:
         yield f"{pad}filter {expr_text(each)}"
     for word, inner in (("optional", block.optionals), ("not", block.negations)):
@@ -71,9 +71,10 @@ def _block(block: ir.Block, pad: str) -> Iterator[str]:
             yield from _block(each_block, f"{pad}  ")
 
 
-def _edge(edge: ir.EdgePattern) -> str:
+def edge_text(edge: ir.EdgePattern) -> str:
+    """A traversal: its ends, direction, types, hops."""
     arrow = {"out": "->", "in": "<-", "both": "--"}[edge.direction]
-    text = f"edge ${edge.source} {arrow} ${edge.target}: {'|'.join(edge.edge_types)}"
+    text = f"${edge.source} {arrow} ${edge.target}: {'|'.join(edge.edge_types)}"
     if edge.edge_var is not None:
         text += f" as ${edge.edge_var}"
     if (edge.min_hops, edge.max_hops) != (1, 1):

@@ -6,8 +6,10 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import lance
+import numpy as np
 import pyarrow as pa
 from lance import LanceDataset, LanceOperation
 from lance.fragment import FragmentMetadata
@@ -21,6 +23,7 @@ GUARD_TAG = "omnigraph-guard"
 BIRTH_VERSION = 2
 KEY_INDEX = "id_idx"
 _MAX_HANDLES = 512
+Places = np.ndarray[Any, np.dtype[np.int64]]
 _BTREE_FILES = ("page_data.lance", "page_lookup.lance")
 
 
@@ -52,6 +55,7 @@ class Table:
         self._known_fragments = known_fragments or {}
         self.known_ids: KnownIds | None = None
         self._coverage: dict[str, frozenset[int]] | None = None
+        self._live: dict[int, Places] = {}
 
     @property
     def row_count(self) -> int:
@@ -120,10 +124,50 @@ class Table:
             for i, f in self.fragments.items()
         ]
 
-    def take(self, positions: Sequence[int], columns: Sequence[str]) -> pa.Table:
-        """Rows by their places in a scan, in the order given."""
-        with translated(f"reading {self.path}"):
-            return self.dataset.take(list(positions), columns=list(columns))
+    def find(self, where: str, columns: Sequence[str] = ()) -> tuple[Places, pa.Table]:
+        """Places (numbers in scan order) of the rows that a predicate keeps, and some columns of them.
+
+        Scalar indexes answer for what they cover.
+        """
+        with translated(f"searching {self.path}"):
+            rows = self.dataset.scanner(columns=list(columns), filter=where, with_row_address=True).to_table()
+        return self.places(rows["_rowaddr"].to_numpy().astype(np.uint64)), rows.select(list(columns))
+
+    def places(self, addresses: np.ndarray[Any, np.dtype[np.uint64]]) -> Places:
+        """The places of rows that are known by their addresses."""
+        owners = (addresses >> np.uint64(32)).astype(np.int64)
+        offsets = (addresses & np.uint64(0xFFFFFFFF)).astype(np.int64)
+        found = np.empty(len(addresses), np.int64)
+        before = 0
+        wanted = set(owners.tolist())
+        for fragment_id, fragment in self.fragments.items():
+            if fragment_id in wanted:
+                mine = owners == fragment_id
+                live = self._live_offsets(fragment_id) if fragment.deletion_file is not None else None
+                inside = offsets[mine]
+                found[mine] = before + (inside if live is None else np.searchsorted(live, inside))
+            before += fragment.num_rows
+        return found
+
+    def _live_offsets(self, fragment_id: int) -> Places:
+        """Offsets of the rows of a fragment that are not deleted."""
+        known = self._live.get(fragment_id)
+        if known is None:
+            chosen = [self.dataset.get_fragment(fragment_id)]
+            rows = self.dataset.scanner(columns=[], with_row_address=True, fragments=chosen).to_table()
+            known = self._live[fragment_id] = rows["_rowaddr"].to_numpy().astype(np.int64) & 0xFFFFFFFF
+        return known
+
+    def take(self, places: Places | Sequence[int], columns: Sequence[str]) -> pa.Table:
+        """Some columns of the rows at given places, in that order."""
+        with translated(f"reading rows of {self.path}"):
+            return self.dataset.take(np.asarray(places).tolist(), columns=list(columns))
+
+    def index_plan(self, where: str) -> str:
+        """How storage would answer a predicate, in its own words."""
+        with translated(f"explaining a filter of {self.path}"):
+            text: str = self.dataset.scanner(columns=[], filter=where, with_row_address=True).explain_plan()
+        return text
 
     def batches(
         self, columns: Sequence[str] | None = None, *, where: str | None = None, fragments: Sequence[int] | None = None

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -28,7 +29,8 @@ from omnigraph.versioning.store import GraphStore
 from omnigraph.versioning.tags import Tags
 from omnigraph.versioning.tips import Tips, require_readable
 
-Target = str | int | None
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+Target = str | int | dt.datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +79,23 @@ class Repository:
         """The graph as a known commit left it, also when the branch it was made on has been deleted since."""
         return self.state_at(commit.manifest_branch, commit.native_branch, commit.manifest_version)
 
+    def at_time(self, moment: dt.datetime, branch: str = MAIN) -> ManifestState:
+        """A branch as it was at a moment: as the last commit up to then left it. A time without a zone is in UTC."""
+        zoned = moment if moment.tzinfo is not None else moment.replace(tzinfo=dt.UTC)
+        limit = (zoned - _EPOCH) // dt.timedelta(microseconds=1)
+        for commit in history.walk(self.store.objects, self.head(branch)):
+            if commit.created_at <= limit:
+                return self.state_at(commit.manifest_branch, commit.native_branch, commit.manifest_version)
+        raise NotFound(
+            f"{branch!r} did not exist at {zoned.isoformat()}", hint="`omnigraph log` shows when its commits were made"
+        )
+
     def resolve(self, target: Target) -> ManifestState:
-        """A state by branch name, tag, commit id or (main's) manifest version; None is main's head."""
+        """A state by branch name, tag, commit id, (main's) manifest version or moment; None is main's head."""
         if target is None:
             return self.head(MAIN)
+        if isinstance(target, dt.datetime):
+            return self.at_time(target)
         if isinstance(target, int):
             return self.at_version(target)
         try:
@@ -118,7 +133,7 @@ class Repository:
                 return found
         raise CommitNotFound(f"no branch knows commit {commit_id!r}", hint="`omnigraph commit list` shows commit ids")
 
-    def create_branch(self, name: str, source: str | int | None = MAIN) -> Branch:
+    def create_branch(self, name: str, source: Target = MAIN) -> Branch:
         """A branch from a branch, a tag, a commit id or a manifest version."""
         self.store.require_writable()
         state = self.resolve(source)

@@ -10,10 +10,11 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 from ulid import ULID
 
-from omnigraph.errors import ReadOnlyGraph
+from omnigraph.errors import InvalidArgument, ReadOnlyGraph
 from omnigraph.schema.catalog import Catalog
 from omnigraph.storage.derived import DerivedStore
 from omnigraph.storage.durability import Durability
@@ -24,6 +25,11 @@ from omnigraph.storage.options import s3_options
 from omnigraph.storage.tables import TableStore
 from omnigraph.versioning.contracts import load_catalog
 
+_QUERY_VARIABLES = {
+    "query_max_rows": "OMNIGRAPH_QUERY_MAX_ROWS",
+    "query_max_memory": "OMNIGRAPH_QUERY_MAX_MEMORY",
+    "query_max_seconds": "OMNIGRAPH_QUERY_TIMEOUT",
+}
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
@@ -39,16 +45,38 @@ class Settings:
     staging_grace: float = 7 * 86_400.0
     derived: bool = True
     derived_min_rows: int = 50_000
+    query_max_rows: int = 50_000_000
+    query_max_memory: int = 4 * 2**30
+    query_max_seconds: float | None = None
+    query_expansion: str = "auto"
 
     @classmethod
     def from_env(cls) -> Settings:
         """Defaults, with what the environment says where it says something."""
         settings = cls(derived=os.environ.get("OMNIGRAPH_DERIVED", "on").lower() not in ("off", "0", "false", "no"))
+        settings = replace(settings, **_query_settings())
         lease = os.environ.get("OMNIGRAPH_INTENT_LEASE")
         if lease:
             settings = replace(settings, lease=float(lease), lease_margin=min(settings.lease_margin, float(lease)))
         deadline = os.environ.get("OMNIGRAPH_PUBLISH_DEADLINE")
         return replace(settings, publish_deadline=float(deadline)) if deadline else settings
+
+
+def _query_settings() -> dict[str, Any]:
+    """Limits of queries: whole numbers, bytes, and seconds; 0 seconds means no limit of time."""
+    found: dict[str, Any] = {}
+    for name, variable in _QUERY_VARIABLES.items():
+        text = os.environ.get(variable, "").strip()
+        if not text:
+            continue
+        try:
+            value = float(text) if name == "query_max_seconds" else int(text)
+        except ValueError:
+            value = -1
+        if value < 0:
+            raise InvalidArgument(f"{variable}={text!r} is not a limit", hint="write a number that is not negative")
+        found[name] = value or None if name == "query_max_seconds" else value
+    return found
 
 
 def mint() -> str:

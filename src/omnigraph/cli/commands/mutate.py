@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from omnigraph.cli import options
 from omnigraph.cli.commands.load import IfCommit, Key, Message, Where
 from omnigraph.cli.commands.query import File, Name, Params, ParamsFile, Text, query_params, query_source
@@ -28,11 +26,11 @@ def mutate(
     """Run a mutation in one commit."""
     from omnigraph.graph import Graph
 
-    source, path = query_source(file, text)
+    source = query_source(name, file, text)
     given = query_params(params, params_file)
     graph = Graph.open(options.location(None, store))
     result = graph.mutate(
-        source if path is None else Path(path), name, given, branch=branch, actor=actor, expect_head=if_commit,
+        source, name, given, branch=branch, actor=actor, expect_head=if_commit,
         message=message, idempotency_key=key,
     )  # fmt: skip
     if json:

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json as jsonlib
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,11 +19,16 @@ from omnigraph.cli.output import counted, print_json, print_line
 from omnigraph.errors import InvalidArgument
 
 if TYPE_CHECKING:
+    from omnigraph.execution.explanation import Explanation
     from omnigraph.query.lint import QueryLint
     from omnigraph.schema.catalog import Catalog
 
+QUERIES_VARIABLE = "OMNIGRAPH_QUERIES"
 Name = Annotated[str | None, typer.Argument(metavar="[NAME]", help="Which query of the file.", show_default=False)]
-File = Annotated[Path | None, typer.Option("--query", metavar="FILE", help="A .gq file.", show_default=False)]
+File = Annotated[
+    Path | None,
+    typer.Option("--query", metavar="FILE", help="A .gq file, or a directory of them.", show_default=False),
+]
 Text = Annotated[str | None, typer.Option("-e", "--query-string", metavar="GQ", help="Query text.", show_default=False)]
 Params = Annotated[str | None, typer.Option("--params", metavar="JSON", help="Parameters.", show_default=False)]
 ParamsFile = Annotated[
@@ -48,13 +58,14 @@ def query(
 
     if format not in FORMATS:
         options.usage(f"--format {format} is unknown: use {', '.join(FORMATS)}")
-    source, path = query_source(file, text)
+    source = query_source(name, file, text)
     given = query_params(params, params_file)
     graph = options.open_to_read(None, store)
     snapshot = options.snapshot_of(graph, branch, at)
     shown_branch = branch or (None if at is not None else "main")
     target = snapshot.commit_id if at is not None else None
-    result = graph.query(source if path is None else Path(path), name, given, branch=shown_branch, snapshot=target)
+    with stopped_at_once():
+        result = graph.query(source, name, given, branch=shown_branch, snapshot=target)
     FORMATS["json" if json else format](result)
 
 
@@ -87,25 +98,72 @@ def explain(
     file: File = None,
     text: Text = None,
     schema: SchemaFile = None,
+    analyze: Annotated[bool, typer.Option("--analyze", help="Run it, and show what each operator did.")] = False,
+    params: Params = None,
+    params_file: ParamsFile = None,
+    branch: options.Branch = None,
+    at: options.At = None,
     store: options.Store = None,
     json: options.Json = False,
 ) -> None:
-    """Show what a query means: its types, directions, filters and outputs."""
+    """Show what a query means, and the plan that answers it."""
+    from omnigraph.execution.explanation import Explanation
+
+    source = query_source(name, file, text)
+    given = query_params(params, params_file)
+    if schema is not None:
+        if analyze or branch is not None or at is not None:
+            options.usage("--analyze, --branch and --at need a graph, not --schema")
+        found = _meaning(source, name, schema)
+    else:
+        graph = options.open_to_read(None, store)
+        target = options.snapshot_of(graph, branch, at).commit_id if at is not None else None
+        with stopped_at_once():
+            found = graph.explain(source, name, given, branch, target, analyze=analyze)
+    assert isinstance(found, Explanation)
+    print_json(found.to_json()) if json else print_line(str(found))
+
+
+def _meaning(source: str | Path, name: str | None, schema: Path) -> Explanation:
+    """A query without a graph: there is nothing to plan for."""
+    from omnigraph.execution.explanation import Explanation
+    from omnigraph.handles.queries import source_of
     from omnigraph.query import compile_query
     from omnigraph.query.ir_text import explain_ir
 
-    source, path = query_source(file, text)
-    catalog, _ = _catalog(None, store, schema)
-    compiled = compile_query(source, catalog, name=name, path=path)
-    shown = explain_ir(compiled)
-    print_json({"query_name": compiled.name, "ir": shown.splitlines()}) if json else print_line(shown.rstrip("\n"))
+    catalog, _ = _catalog(None, None, schema)
+    text, path = source_of(source, name)
+    compiled = compile_query(text, catalog, name=name, path=path)
+    return Explanation(compiled.name, explain_ir(compiled))
 
 
-def query_source(file: Path | None, text: str | None) -> tuple[str, str | None]:
-    """The text of `--query FILE` or `-e TEXT`, and the file's path."""
-    if (file is None) == (text is None):
-        options.usage("give the query by --query FILE or by -e TEXT")
-    return (_read(file), str(file)) if file is not None else (text or "", None)
+@contextmanager
+def stopped_at_once() -> Iterator[None]:
+    """An interrupt ends the program in the middle of whatever it computes: reading leaves nothing to tidy up."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    # A handler in Python would wait for the running array operation: the default action does not.
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def query_source(name: str | None, file: Path | None, text: str | None) -> str | Path:
+    """Query text, a file or a directory; a name alone means a stored query."""
+    if file is not None and text is not None:
+        options.usage("give the query by --query FILE or by -e TEXT, not both")
+    if text is not None:
+        return text if text.strip() else "\n"
+    if file is not None:
+        return file
+    stored = os.environ.get(QUERIES_VARIABLE)
+    if name is None or not stored:
+        options.usage(f"give the query by --query FILE or by -e TEXT, or name one that is stored in {QUERIES_VARIABLE}")
+    return Path(stored)
 
 
 def _read(file: Path) -> str:

@@ -15,10 +15,12 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.errors import LimitExceeded
+from omnigraph.execution.arrow.expansion import IndexedExpansion, Neighbourhood
 from omnigraph.execution.arrow.pins import LoadedTable, PinCache
 from omnigraph.execution.arrow.text_index import TextIndex
 from omnigraph.execution.arrow.topologies import EdgePins, Topologies
 from omnigraph.execution.arrow.topology import Adjacency, arcs, build_adjacency, joined
+from omnigraph.query.plan.model import Sizes
 from omnigraph.schema.catalog import Catalog, EdgeType, EntityType, NodeType
 from omnigraph.versioning.snapshot import Snapshot
 
@@ -37,9 +39,17 @@ class Span:
 class GraphData:
     """One snapshot as a query sees it."""
 
-    def __init__(self, cache: PinCache, topologies: Topologies, snapshot: Snapshot, catalog: Catalog) -> None:
+    def __init__(
+        self,
+        cache: PinCache,
+        topologies: Topologies,
+        snapshot: Snapshot,
+        catalog: Catalog,
+        note: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.note = note
         self._cache = cache
-        self._topologies = topologies
+        self.topologies = topologies
         self.snapshot = snapshot
         self.catalog = catalog
         self.nodes = _spans(catalog.nodes, snapshot, "node")
@@ -55,8 +65,7 @@ class GraphData:
 
     def property_column(self, entity: EntityType, name: str) -> pa.Array:
         """A property (public name), or `id`, `src`, `dst`, of every row of a type."""
-        physical = name if name in ("id", "src", "dst") and not _has(entity, name) else entity.property(name).column
-        return self.loaded(entity).column(physical)
+        return self.loaded(entity).column(self.physical(entity, name))
 
     def all_of(self, types: tuple[str, ...]) -> Ints:
         """Every node of the given types."""
@@ -72,15 +81,31 @@ class GraphData:
         """A property of each numbered entity; null where the number is negative (an optional without a match)."""
         every = [(self.edges if is_edge else self.nodes)[t] for t in types]
         spans = [span for span in every if span.count] or every[:1]
-        columns = [self.property_column(self.entity(s.name, is_edge=is_edge), name) for s in spans]
         if len(spans) == 1:
-            return take_nullable(columns[0], numbers - spans[0].offset, numbers < 0)
+            return self._take_of(spans[0], name, numbers, is_edge=is_edge)
+        columns = [self.property_column(self.entity(s.name, is_edge=is_edge), name) for s in spans]
         bases = np.cumsum([0, *(s.count for s in spans[:-1])])
         order = np.argsort([s.offset for s in spans])
         offsets = np.array([spans[i].offset for i in order])
         which = order[np.maximum(np.searchsorted(offsets, numbers, side="right") - 1, 0)]
         positions = numbers - np.array([s.offset for s in spans])[which] + bases[which]
         return take_nullable(pa.concat_arrays(_unified(columns)), positions, numbers < 0)
+
+    def _take_of(self, span: Span, name: str, numbers: Ints, *, is_edge: bool) -> pa.Array:
+        entity = self.entity(span.name, is_edge=is_edge)
+        loaded = self.loaded(entity)
+        column = self.physical(entity, name)
+        absent = numbers < 0
+        if loaded.is_loaded(column) or absent.any():
+            return take_nullable(loaded.column(column), numbers - span.offset, absent)
+        if len(numbers) == span.count and span.count and numbers[0] == span.offset and (np.diff(numbers) == 1).all():
+            return loaded.column(column)
+        return loaded.take(column, numbers - span.offset)
+
+    @staticmethod
+    def physical(entity: EntityType, name: str) -> str:
+        """The column of a property (public name), or of `id`, `src`, `dst`."""
+        return name if name in ("id", "src", "dst") and not _has(entity, name) else entity.property(name).column
 
     def text_index(self, node: NodeType, name: str) -> TextIndex:
         """The inverted index of a String property of a node type."""
@@ -101,10 +126,16 @@ class GraphData:
                 result[inside] = of_type[numbers[inside] - span.offset]
         return result
 
+    def neighbourhood(self, edge_types: tuple[str, ...], direction: str, *, distinct: bool) -> Neighbourhood:
+        """The way along some edge types, decided hop by hop. Several types at once always use compressed rows."""
+        if len(edge_types) > 1 or self.topologies.expansion == "csr":
+            return self.adjacency(edge_types, direction, distinct=distinct)
+        return IndexedExpansion(self, self.catalog.edge(edge_types[0]), direction, distinct=distinct)
+
     def adjacency(self, edge_types: tuple[str, ...], direction: str, *, distinct: bool) -> Adjacency:
         """Neighbours over some edge types. `distinct`: each pair once, and no edge numbers."""
         if len(edge_types) == 1:
-            return self._one_type(self.catalog.edge(edge_types[0]), direction, distinct=distinct)
+            return self.one_type(self.catalog.edge(edge_types[0]), direction, distinct=distinct)
         key = ("adjacency", edge_types, direction, distinct, tuple(map(self._pin, sorted(self.snapshot.tables))))
 
         def build() -> Adjacency:
@@ -113,18 +144,18 @@ class GraphData:
                 span = self.edges[edge.name]
                 source, target = self.nodes[edge.source], self.nodes[edge.target]
                 numbers = np.arange(span.offset, span.offset + span.count, dtype=np.int64)
-                ends = self._topologies.ends(self.edge_pins(edge)).shifted(source.offset, target.offset)
+                ends = self.topologies.ends(self.edge_pins(edge)).shifted(source.offset, target.offset)
                 parts.append(arcs(ends, numbers, direction))
             return build_adjacency(joined(parts), self.node_count, self.node_count, distinct=distinct)
 
         found: Adjacency = self._cache.derived(key, build)
         return found
 
-    def _one_type(self, edge: EdgeType, direction: str, *, distinct: bool) -> Adjacency:
+    def one_type(self, edge: EdgeType, direction: str, *, distinct: bool) -> Adjacency:
         """Kept by the pins of the edge type and its two node types: writes to other types do not touch it."""
         source, target = self.nodes[edge.source], self.nodes[edge.target]
         near, far = (target, source) if direction == "in" else (source, target)
-        found = self._topologies.adjacency(self.edge_pins(edge), direction, distinct=distinct)
+        found = self.topologies.adjacency(self.edge_pins(edge), direction, distinct=distinct)
         edge_offset = self.edges[edge.name].offset
         return replace(found, near_offset=near.offset, far_offset=far.offset, edge_offset=edge_offset)
 
@@ -136,6 +167,16 @@ class GraphData:
     def _pin(self, table_key: str) -> tuple[str, int]:
         entry = self.snapshot.table(table_key)
         return entry.location, entry.staged_version
+
+
+def sizes_of(data: GraphData) -> Sizes:
+    """What the planner needs to know of a snapshot."""
+    catalog = data.catalog
+    return Sizes(
+        {name: span.count for name, span in data.nodes.items()},
+        {name: span.count for name, span in data.edges.items()},
+        {name: node.key[0] for name, node in catalog.nodes.items() if len(node.key) == 1},
+    )
 
 
 def take_nullable(column: pa.Array, positions: Ints, absent: np.ndarray[Any, np.dtype[np.bool_]]) -> pa.Array:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import datetime as dt
 import os
 import re
+import time
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,32 +18,50 @@ import pyarrow.compute as pc
 from omnigraph.datatypes import Scalar
 from omnigraph.errors import InvalidValue
 from omnigraph.execution.arrow.aggregate import grouped
-from omnigraph.execution.arrow.data import GraphData, Ints
+from omnigraph.execution.arrow.data import GraphData, Ints, sizes_of
 from omnigraph.execution.arrow.evaluate import Evaluator, Request, Scope
 from omnigraph.execution.arrow.factorise import counted_frame
-from omnigraph.execution.arrow.frame import ONE_ROW, Frame
-from omnigraph.execution.arrow.match import Limits, Matcher, scope_of
+from omnigraph.execution.arrow.frame import ONE_ROW, Frame, concat
+from omnigraph.execution.arrow.governor import Governor, Limits, Measured
+from omnigraph.execution.arrow.match import Matcher, scope_of
 from omnigraph.execution.arrow.pins import PinCache
 from omnigraph.execution.arrow.rank import codes, groups, ranks
 from omnigraph.execution.arrow.ranking import Ranking
 from omnigraph.execution.arrow.topologies import Topologies
 from omnigraph.execution.embedding import provider_from_env
 from omnigraph.query import ir
+from omnigraph.query.plan import QueryPlan, plan_query
+from omnigraph.query.plan.model import Scan
 from omnigraph.schema.catalog import Catalog
 from omnigraph.versioning.snapshot import Snapshot
 from omnigraph.versioning.store import GraphStore
 
+_MAX_PLANS = 512
+_FIRST_SLICE = 1024
 _ANONYMOUS = re.compile(r"_\d+")
 """Names of nodes that a query does not name."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished query: its rows, the plan that was followed, and what each of its operators did."""
+
+    table: pa.Table
+    plan: QueryPlan
+    counted: bool
+    measured: Mapping[int, Measured]
+    seconds: float
 
 
 class ArrowExecutor:
     """Runs queries in this process. Safe to share between threads."""
 
     def __init__(self, store: GraphStore, limits: Limits | None = None) -> None:
+        settings = store.settings
         self._cache = PinCache(store)
         self.topologies = Topologies(store, self._cache)
-        self._limits = limits or Limits()
+        self._limits = limits or Limits(settings.query_max_rows, settings.query_max_memory, settings.query_max_seconds)
+        self._plans: dict[int, tuple[ir.QueryIR, str, QueryPlan]] = {}
 
     def data(self, snapshot: Snapshot, catalog: Catalog) -> GraphData:
         """What a snapshot holds, with everything that this process has loaded of it already."""
@@ -48,42 +69,131 @@ class ArrowExecutor:
 
     def execute(self, query: ir.QueryIR, snapshot: Snapshot, catalog: Catalog, params: Mapping[str, Any]) -> pa.Table:
         """The result of a query, columns in the order of its outputs."""
-        data = self.data(snapshot, catalog)
+        return self.run(query, snapshot, catalog, params).table
+
+    def run(self, query: ir.QueryIR, snapshot: Snapshot, catalog: Catalog, params: Mapping[str, Any]) -> Run:
+        """The result of a query, and how it came about."""
+        begun = time.perf_counter()
+        governor = Governor(self._limits)
+        data = GraphData(self._cache, self.topologies, snapshot, catalog, governor.note)
+        plan = self._planned(query, data)
         scope = scope_of(query.pattern)
         request = Request(params, dt.datetime.now(dt.UTC), provider_from_env(os.environ))
-        frame = counted_frame(query, data, scope, request)
+        projection = _Projection(plan, data, scope, request, governor)
+        frame = None
+        if plan.count is not None:
+            with governor.operator(plan.count) as measured:
+                frame = counted_frame(query, plan.count.roots, data, scope, request)
+                measured.rows = frame.length if frame is not None else 0
+        counted = frame is not None
         if frame is None:
-            frame = Matcher(data, scope, request, self._limits).match(query.pattern, ONE_ROW)
-        return _Projection(query, data, scope, request).table(frame)
+            frame = _matched(plan, Matcher(data, scope, request, governor), projection.wanted_rows())
+        table = projection.table(frame)
+        return Run(table, plan, counted, governor.measured, time.perf_counter() - begun)
+
+    def plan(self, query: ir.QueryIR, snapshot: Snapshot, catalog: Catalog) -> QueryPlan:
+        """The plan that a query would follow on a snapshot. Reads nothing."""
+        return self._planned(query, GraphData(self._cache, self.topologies, snapshot, catalog))
+
+    def _planned(self, query: ir.QueryIR, data: GraphData) -> QueryPlan:
+        """Plans are kept by query and snapshot: compiled queries are kept too, so the object is the key."""
+        known = self._plans.get(id(query))
+        if known is not None and known[0] is query and known[1] == data.snapshot.commit_id:
+            return known[2]
+        plan = plan_query(query, sizes_of(data))
+        self._plans[id(query)] = (query, data.snapshot.commit_id, plan)
+        while len(self._plans) > _MAX_PLANS:
+            self._plans.pop(next(iter(self._plans)), None)
+        return plan
+
+
+def _matched(plan: QueryPlan, matcher: Matcher, wanted: int | None) -> Frame:
+    """All matches; or, when any will do, only as many slices of the first scan as it takes to have enough."""
+    first = plan.match[0] if plan.match else None
+    if wanted is None or not plan.stops_early or not isinstance(first, Scan) or len(plan.match) == 1:
+        return matcher.run(plan.match, ONE_ROW)
+    numbers = matcher.first(first)
+    found: Frame | None = None
+    at, size = 0, max(_FIRST_SLICE, wanted)
+    while at < len(numbers) or found is None:
+        part = numbers[at : at + size]
+        frame = matcher.run(plan.match[1:], Frame(len(part), {first.var: part}))
+        found = frame if found is None else concat(found, frame)
+        if found.length >= wanted:
+            break
+        at, size = at + size, size * 4
+    return found
 
 
 class _Projection:
     """From bindings to the result."""
 
-    def __init__(self, query: ir.QueryIR, data: GraphData, scope: Scope, request: Request) -> None:
-        self._query = query
+    def __init__(self, plan: QueryPlan, data: GraphData, scope: Scope, request: Request, governor: Governor) -> None:
+        self._plan = plan
+        self._query = plan.query
+        self._operators = {finish.name: finish for finish in plan.finish}
         self._data = data
         self._scope = scope
         self._request = request
+        self._governor = governor
+
+    def wanted_rows(self) -> int | None:
+        """How many rows the result can use at most."""
+        limit = self._bound(self._query.limit)
+        return None if limit is None else limit + (self._bound(self._query.offset) or 0)
 
     def table(self, frame: Frame) -> pa.Table:
         query = self._query
-        limit = self._bound(query.limit)
-        frame, known = Ranking(query, self._data, self._scope, self._request, limit).apply(frame)
+        known: dict[ir.Expr, pa.Array] = {}
+        if "rank" in self._operators:
+            with self._operator("rank") as measured:
+                ranking = Ranking(query, self._data, self._scope, self._request, self._bound(query.limit))
+                frame, known = ranking.apply(frame)
+                measured.rows = frame.length
         if query.is_aggregate:
-            frame, known = grouped(self._keys(), self._aggregates(), self._evaluator(frame, known), frame)
-        evaluator = self._evaluator(frame, known)
-        columns = {column.name: evaluator.array(column.expr) for column in query.outputs}
+            with self._operator("group") as measured:
+                frame, known = grouped(self._keys(), self._aggregates(), self._evaluator(frame, known), frame)
+                measured.rows = frame.length
+        if self._plan.cuts_first:
+            # What is thrown away need not be computed.
+            with self._operator("sort"):
+                frame, known, _ = _taken(self._cut(self._order(frame, known)), frame, known, {})
+        with self._operator("project") as measured:
+            evaluator = self._evaluator(frame, known)
+            columns = {column.name: evaluator.array(column.expr) for column in query.outputs}
+            measured.rows = frame.length
+        if self._plan.cuts_first:
+            return self._finished_table(frame, columns)
+        return self._refined(frame, known, columns)
+
+    def _refined(self, frame: Frame, known: dict[ir.Expr, pa.Array], columns: dict[str, pa.Array]) -> pa.Table:
+        """Having, distinct, sort and cut: in that order, on projected rows."""
+        query = self._query
         if query.having is not None:
-            kept = self._evaluator(frame, self._with_outputs(known, columns)).mask(query.having)
-            frame, known, columns = _taken(np.flatnonzero(kept), frame, known, columns)
+            with self._operator("having") as measured:
+                kept = self._evaluator(frame, self._with_outputs(known, columns)).mask(query.having)
+                frame, known, columns = _taken(np.flatnonzero(kept), frame, known, columns)
+                measured.rows = frame.length
         if query.distinct:
-            _, first = groups([self._codes(c, columns[c.name], frame) for c in query.outputs], frame.length)
-            frame, known, columns = _taken(np.sort(first), frame, known, columns)
-        order = self._order(frame, self._with_outputs(known, columns))
-        rows = self._cut(order)
-        frame, known, columns = _taken(rows, frame, known, columns)
-        return pa.table([self._finished(c, columns[c.name], frame) for c in query.outputs], names=list(columns))
+            with self._operator("distinct") as measured:
+                _, first = groups([self._codes(c, columns[c.name], frame) for c in query.outputs], frame.length)
+                frame, known, columns = _taken(first, frame, known, columns)
+                measured.rows = frame.length
+        with self._operator("sort") as measured:
+            order = self._order(frame, self._with_outputs(known, columns))
+            measured.rows = frame.length
+        with self._operator("cut") as measured:
+            rows = self._cut(order)
+            frame, known, columns = _taken(rows, frame, known, columns)
+            measured.rows = frame.length
+        return self._finished_table(frame, columns)
+
+    def _finished_table(self, frame: Frame, columns: Mapping[str, pa.Array]) -> pa.Table:
+        outputs = self._query.outputs
+        return pa.table([self._finished(c, columns[c.name], frame) for c in outputs], names=list(columns))
+
+    def _operator(self, name: str) -> AbstractContextManager[Measured]:
+        return self._governor.operator(self._operators.get(name, name))
 
     @staticmethod
     def _codes(column: ir.OutputColumn, values: pa.Array, frame: Frame) -> Ints:

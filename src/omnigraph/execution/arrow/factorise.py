@@ -8,72 +8,44 @@ cheaper, and this stands aside.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from omnigraph.execution.arrow.data import GraphData, Ints
-from omnigraph.execution.arrow.evaluate import Evaluator, Request, Scope
+from omnigraph.execution.arrow.data import GraphData, Ints, sizes_of
+from omnigraph.execution.arrow.evaluate import Request, Scope
 from omnigraph.execution.arrow.frame import Frame
+from omnigraph.execution.arrow.scan import Scanner
 from omnigraph.execution.arrow.topology import REVERSED, Adjacency
 from omnigraph.query import ir
+from omnigraph.query.plan.model import Scan
+from omnigraph.query.plan.pushdown import is_pushable
+from omnigraph.query.plan.seek import seek_of
 
 FEW = 1000
+SPARSE = 8
+"""Counting from few nodes pays when they have less than one edge in so many."""
 
 
-def counted_frame(query: ir.QueryIR, data: GraphData, scope: Scope, request: Request) -> Frame | None:
-    """One row per node of the counting query's root, weighted by its number of matches; None when it does not apply."""
-    roots = _roots(query)
-    if not roots:
-        return None
+def counted_frame(
+    query: ir.QueryIR, roots: frozenset[str], data: GraphData, scope: Scope, request: Request
+) -> Frame | None:
+    """One row per node of the counting query's root, weighted by its number of matches; None when it does not pay."""
     counter = _Counter(query.pattern, data, scope, request)
     known = {var: counter.candidates(var) for f in query.pattern.filters for var in ir.variables(f)}
-    root = min(roots, key=lambda var: len(known[var]) if var in known else data.node_count + 1)
+
+    def cost(var: str) -> tuple[int, int, str]:
+        # Of two that restrict nothing, the one in the middle: what hangs below it is shallow.
+        edges = sum(var in (e.source, e.target) for e in query.pattern.edges)
+        return len(known[var]) if var in known else data.node_count + 1, -edges, var
+
+    root = min(roots, key=cost)
     if any(len(numbers) <= FEW and var != root for var, numbers in known.items()):
         return None
     numbers = known[root] if root in known else counter.candidates(root)
     weights = counter.ways(root, numbers, came_by=None)
     kept = np.flatnonzero(weights)
     return Frame(len(kept), {root: numbers[kept]}, weights=weights[kept])
-
-
-def _roots(query: ir.QueryIR) -> frozenset[str]:
-    """The variable that everything but the counting is about, or all of them when nothing else is asked."""
-    block = query.pattern
-    simple_edges = all((e.min_hops, e.max_hops) == (1, 1) and e.path_var is None for e in block.edges)
-    if not query.is_aggregate or not block.edges or block.optionals or block.negations or not simple_edges:
-        return frozenset()
-    if not _is_tree(block) or any(len(ir.variables(f)) > 1 for f in block.filters):
-        return frozenset()
-    exprs = [*(c.expr for c in query.outputs), *(k.expr for k in query.order)]
-    if query.having is not None:
-        exprs.append(query.having)
-    aggregates = [each for expr in exprs for each in ir.walk(expr) if isinstance(each, ir.Aggregate)]
-    if not all(
-        a.function == "count" and not a.distinct and isinstance(a.operand, ir.Entity | None) for a in aggregates
-    ):
-        return frozenset()
-    used = frozenset().union(*(_outside_aggregates(expr) for expr in exprs))
-    edge_vars = {e.edge_var for e in block.edges}
-    if len(used) > 1 or used & edge_vars or any(ir.variables(f) & edge_vars for f in block.filters):
-        return frozenset()
-    return used or frozenset(node.var for node in block.nodes)
-
-
-def _is_tree(block: ir.Block) -> bool:
-    """Connected, and without a cycle."""
-    group = {node.var: node.var for node in block.nodes}
-    for edge in block.edges:
-        if edge.source not in group or edge.target not in group or group[edge.source] == group[edge.target]:
-            return False
-        old, new = group[edge.source], group[edge.target]
-        group = {var: new if g == old else g for var, g in group.items()}
-    return len(set(group.values())) == 1
-
-
-def _outside_aggregates(expr: ir.Expr) -> frozenset[str]:
-    if isinstance(expr, ir.Aggregate):
-        return frozenset()
-    own = frozenset({expr.var}) if hasattr(expr, "var") else frozenset()
-    return own.union(*(_outside_aggregates(child) for child in ir.children(expr)))
 
 
 class _Counter:
@@ -83,16 +55,21 @@ class _Counter:
         self._block = block
         self._data = data
         self._scope = scope
-        self._request = request
+        self._scanner = Scanner(data, scope, request)
+        self._sizes = sizes_of(data)
+        self._candidates: dict[str, Ints] = {}
 
-    def candidates(self, var: str) -> Ints:
-        """Nodes of a variable that its own filters allow."""
-        numbers = self._data.all_of(self._scope.nodes[var])
-        for condition in self._block.filters:
-            if ir.variables(condition) == {var}:
-                frame = Frame(len(numbers), {var: numbers})
-                numbers = numbers[Evaluator(self._data, self._scope, self._request, frame).mask(condition)]
-        return numbers
+    def candidates(self, var: str, among: Ints | None = None) -> Ints:
+        """Nodes of a variable (or those given) that its own filters allow."""
+        own = tuple(f for f in self._block.filters if ir.variables(f) == {var})
+        if among is not None:
+            return self._scanner.candidates(var, own, among)
+        if var not in self._candidates:
+            types = self._scope.nodes[var]
+            seek = seek_of(var, types, own, self._sizes)
+            scan = Scan(var, types, own, seek, tuple(f for f in own if is_pushable(f)), 0.0)
+            self._candidates[var] = self._scanner.numbers(scan)
+        return self._candidates[var]
 
     def ways(self, var: str, numbers: Ints, came_by: ir.EdgePattern | None) -> Ints:
         """How often each of the given nodes of `var` matches the edges below it."""
@@ -110,17 +87,37 @@ class _Counter:
     def _sums(self, adjacency: Adjacency, numbers: Ints, below: str, edge: ir.EdgePattern) -> Ints:
         if self._is_free_leaf(below, edge):
             return adjacency.degrees(numbers)
+        if int(adjacency.degrees(numbers).sum()) * SPARSE < len(adjacency.targets):
+            return self._sums_of_few(adjacency, numbers, below, edge)
         allowed = self.candidates(below)
         weights = np.zeros(self._data.node_count, np.int64)
         weights[allowed] = self.ways(below, allowed, came_by=edge)
         running = np.zeros(len(adjacency.targets) + 1, np.int64)
-        np.cumsum(weights[adjacency.targets + adjacency.far_offset], out=running[1:])
+        np.cumsum(weights[adjacency.far_offset :][adjacency.targets], out=running[1:])
         starts = adjacency.starts
         places = numbers - adjacency.near_offset
         inside = (places >= 0) & (places < len(starts) - 1)
         places = np.where(inside, places, 0)
         sums: Ints = np.where(inside, running[starts[places + 1]] - running[starts[places]], 0)
         return sums
+
+    def _sums_of_few(self, adjacency: Adjacency, numbers: Ints, below: str, edge: ir.EdgePattern) -> Ints:
+        """Only the nodes that are reached at all are counted below."""
+        rows, places = adjacency.expand(numbers)
+        reached, which = np.unique(adjacency.reached(places), return_inverse=True)
+        allowed = self.candidates(below, among=reached[self._is_of_types(below, reached)])
+        weights = np.zeros(len(reached), np.int64)
+        weights[np.searchsorted(reached, allowed)] = self.ways(below, allowed, came_by=edge)
+        sums = np.zeros(len(numbers), np.int64)
+        np.add.at(sums, rows, weights[which])
+        return sums
+
+    def _is_of_types(self, var: str, numbers: Ints) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        mask = np.zeros(len(numbers), np.bool_)
+        for name in self._scope.nodes[var]:
+            span = self._data.nodes[name]
+            mask |= (numbers >= span.offset) & (numbers < span.offset + span.count)
+        return mask
 
     def _is_free_leaf(self, var: str, came_by: ir.EdgePattern) -> bool:
         """Nothing hangs below it and nothing restricts it: every neighbour counts once."""

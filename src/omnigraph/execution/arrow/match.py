@@ -1,12 +1,8 @@
-"""Matching a pattern: blocks of nodes, edges, filters, optionals and negations become a frame of bindings.
-
-A block starts where the fewest candidates are, expands along edges from what is bound, and applies each filter as soon
-as its variables are. The order in which things were written does not matter.
-"""
+"""Matching a pattern: the steps of a plan become a frame of bindings."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
 
 import numpy as np
 
@@ -14,15 +10,15 @@ from omnigraph.errors import LimitExceeded
 from omnigraph.execution.arrow.data import GraphData, Ints
 from omnigraph.execution.arrow.evaluate import Evaluator, Request, Scope
 from omnigraph.execution.arrow.frame import Bools, Frame, concat
-from omnigraph.execution.arrow.topology import REVERSED, Adjacency, SearchTree, reach
+from omnigraph.execution.arrow.governor import Governor
+from omnigraph.execution.arrow.paths import SearchTree, meet
+from omnigraph.execution.arrow.scan import Scanner
+from omnigraph.execution.arrow.topology import REVERSED, Neighbourhood, reach
 from omnigraph.query import ir
+from omnigraph.query.plan.model import CountPaths, Expand, Filter, Optional, Scan, Step, Without
 
-
-@dataclass(frozen=True)
-class Limits:
-    """Where a runaway query stops."""
-
-    max_rows: int = 50_000_000
+FEW_GOALS = 8
+"""Up to so many goals of one start, two searches that meet are cheaper than one tree."""
 
 
 def scope_of(block: ir.Block, outer: Scope | None = None) -> Scope:
@@ -39,120 +35,91 @@ def scope_of(block: ir.Block, outer: Scope | None = None) -> Scope:
 
 
 class Matcher:
-    """Matches blocks of one query against one snapshot."""
+    """Runs the matching steps of one query against one snapshot."""
 
-    def __init__(self, data: GraphData, scope: Scope, request: Request, limits: Limits) -> None:
+    def __init__(self, data: GraphData, scope: Scope, request: Request, governor: Governor) -> None:
         self._data = data
         self._scope = scope
         self._request = request
-        self._limits = limits
+        self._governor = governor
+        self._scanner = Scanner(data, scope, request)
         self._depth = 0
 
-    def match(self, block: ir.Block, frame: Frame) -> Frame:
-        """Every way to extend the rows of `frame` over a block."""
-        work = _Work(list(block.edges), [n.var for n in block.nodes], list(block.filters))
-        frame = self._filter(work, frame)
-        while True:
-            step = self._next_edge(work, frame)
-            if step is not None:
-                work.edges.remove(step)
-                frame = self._traverse(step, work, frame)
-            elif any(not frame.is_bound(var) for var in work.nodes):
-                frame = self._start(work, frame)
-            else:
-                break
-            frame = self._filter(work, frame)
-        for optional in block.optionals:
-            frame = self._filter(work, self._optional(optional, frame))
-        for negation in block.negations:
-            frame = self._negation(negation, frame)
+    def run(self, steps: tuple[Step, ...], frame: Frame) -> Frame:
+        """Every way to extend the rows of `frame` over some steps."""
+        for step in steps:
+            with self._governor.operator(step) as measured:
+                frame = self._step(step, frame)
+                measured.rows += frame.length
         return frame
 
-    def evaluator(self, frame: Frame) -> Evaluator:
-        """Expressions over a frame."""
+    def first(self, scan: Scan) -> Ints:
+        """The nodes of the scan that a plan begins with."""
+        with self._governor.operator(scan) as measured:
+            numbers = self._scanner.numbers(scan)
+            measured.rows += len(numbers)
+        return numbers
+
+    def _step(self, step: Step, frame: Frame) -> Frame:
+        match step:
+            case Scan():
+                return self._beside(step.var, self._scanner.numbers(step), frame)
+            case Expand():
+                return self._expand(step, frame)
+            case Filter(condition):
+                return frame.keep(self._evaluator(frame).mask(condition)) if frame.length else frame
+            case Optional():
+                return self._optional(step, frame)
+            case Without():
+                return self._without(step, frame)
+            case CountPaths():
+                raise AssertionError("counting is not a matching step")
+
+    def _evaluator(self, frame: Frame) -> Evaluator:
         return Evaluator(self._data, self._scope, self._request, frame)
 
-    # --- what to do next ------------------------------------------------------------------------------------------
-
-    def _filter(self, work: _Work, frame: Frame) -> Frame:
-        ready = [f for f in work.filters if all(frame.is_bound(v) for v in ir.variables(f))]
-        for condition in ready:
-            work.filters.remove(condition)
-            if frame.length:
-                frame = frame.keep(self.evaluator(frame).mask(condition))
-        return frame
-
-    def _next_edge(self, work: _Work, frame: Frame) -> ir.EdgePattern | None:
-        """An edge between bound ends first, because it only removes rows; then one that starts at a bound end."""
-        half_bound = None
-        for edge in work.edges:
-            ends = frame.is_bound(edge.source), frame.is_bound(edge.target)
-            if all(ends):
-                return edge
-            # Paths to everywhere are dear: when the other end is known by itself, it is bound first.
-            other = edge.target if ends[0] else edge.source
-            waits = edge.path_var is not None and bool(self._own_filters(other, work))
-            if any(ends) and half_bound is None and not waits:
-                half_bound = edge
-        return half_bound
-
-    def _start(self, work: _Work, frame: Frame) -> Frame:
-        """Bind the unbound variable with the fewest candidates, beside every row there is."""
-        options = {var: self._candidates(var, work) for var in work.nodes if not frame.is_bound(var)}
-        var = min(options, key=lambda v: len(options[v]))
-        for condition in self._own_filters(var, work):
-            work.filters.remove(condition)
-        numbers = options[var]
-        self._guard(frame.length * len(numbers))
+    def _beside(self, var: str, numbers: Ints, frame: Frame) -> Frame:
+        """Bind a variable to every number, beside every row."""
+        self._governor.check_rows(frame.length * len(numbers), len(frame.numbers) + 1)
+        if frame.length == 1:
+            rows = np.zeros(len(numbers), np.int64)
+            return (frame.take(rows) if frame.numbers or frame.paths else Frame(len(numbers))).bind(var, numbers)
         rows = np.repeat(np.arange(frame.length, dtype=np.int64), len(numbers))
         return frame.take(rows).bind(var, np.tile(numbers, frame.length))
 
-    def _own_filters(self, var: str, work: _Work) -> list[ir.Expr]:
-        return [f for f in work.filters if ir.variables(f) == {var}]
-
-    def _candidates(self, var: str, work: _Work) -> Ints:
-        numbers = self._data.all_of(self._scope.nodes[var])
-        for condition in self._own_filters(var, work):
-            frame = Frame(len(numbers), {var: numbers})
-            numbers = numbers[self.evaluator(frame).mask(condition)]
-        return numbers
-
-    def _guard(self, rows: int) -> None:
-        if rows > self._limits.max_rows:
-            raise LimitExceeded(
-                f"the query would make {rows:,} rows of bindings; the limit is {self._limits.max_rows:,}",
-                hint="add a filter, a limit on hops, or connect the parts of the pattern",
-            )
-
     # --- traversals -----------------------------------------------------------------------------------------------
 
-    def _traverse(self, edge: ir.EdgePattern, work: _Work, frame: Frame) -> Frame:
-        forward = frame.is_bound(edge.source)
-        near, far = (edge.source, edge.target) if forward else (edge.target, edge.source)
-        direction = edge.direction if forward else REVERSED[edge.direction]
+    def _expand(self, step: Expand, frame: Frame) -> Frame:
+        edge = step.edge
         # What an optional left unbound has no neighbours.
-        frame = frame.keep(frame.numbers[near] >= 0)
+        frame = frame.keep(frame.numbers[step.near] >= 0)
         low, high = self._hops(edge)
-        adjacency = self._data.adjacency(edge.edge_types, direction, distinct=edge.edge_var is None)
+        direction = edge.direction if step.forward else REVERSED[edge.direction]
+        way = self._data.neighbourhood(edge.edge_types, direction, distinct=edge.edge_var is None)
         if edge.path_var is not None:
-            return self._paths(edge, adjacency, near, far, (low, high), frame, forward=forward)
+            return self._paths(step, way, (low, high), frame)
+        sources = frame.numbers[step.near]
         if (low, high) == (1, 1):
-            rows, numbers, edges = self._one_hop(adjacency, frame.numbers[near])
+            rows, numbers, edges = way.neighbours(sources, self._guard(frame))
         else:
-            rows, numbers = self._many_hops(adjacency, frame.numbers[near], low, high)
+            rows, numbers = self._many_hops(way, sources, (low, high), frame)
             edges = np.empty(0, np.int64)
-        kept = self._fits(far, work, frame, rows, numbers)
-        rows, numbers = rows[kept], numbers[kept]
+        kept = self._fits(step, frame, rows, numbers)
+        if not kept.all():
+            rows, numbers, edges = rows[kept], numbers[kept], edges[kept] if len(edges) else edges
         extended = frame.take(rows)
         if edge.edge_var is not None:
-            extended = extended.bind(edge.edge_var, edges[kept])
-        return extended if frame.is_bound(far) else extended.bind(far, numbers)
+            extended = extended.bind(edge.edge_var, edges)
+        return extended if step.closes else extended.bind(step.far, numbers)
+
+    def _guard(self, frame: Frame) -> Guarding:
+        return Guarding(self._governor, len(frame.numbers) + 1)
 
     def _hops(self, edge: ir.EdgePattern) -> tuple[int, int | None]:
         def number(bound: ir.Expr | int | None) -> int | None:
             if bound is None or isinstance(bound, int):
                 return bound
-            value: int = self.evaluator(Frame(1)).scalar(bound).as_py()
+            value: int = self._evaluator(Frame(1)).scalar(bound).as_py()
             return value
 
         low, high = number(edge.min_hops), number(edge.max_hops)
@@ -161,36 +128,45 @@ class Matcher:
             raise LimitExceeded(f"hop bounds {{{low},{high}}} are impossible", hint="use 1 <= min <= max")
         return low, high
 
-    def _one_hop(self, adjacency: Adjacency, sources: Ints) -> tuple[Ints, Ints, Ints]:
-        self._guard(int(adjacency.degrees(sources).sum()))
-        rows, places = adjacency.expand(sources)
-        edges = adjacency.edge_numbers(places) if len(adjacency.edges) else np.empty(len(places), np.int64)
-        return rows, adjacency.reached(places), edges
-
-    def _many_hops(self, adjacency: Adjacency, sources: Ints, low: int, high: int | None) -> tuple[Ints, Ints]:
+    def _many_hops(
+        self, way: Neighbourhood, sources: Ints, hops: tuple[int, int | None], frame: Frame
+    ) -> tuple[Ints, Ints]:
         distinct, which = np.unique(sources, return_inverse=True)
-        found = [reach(adjacency, int(source), low, high)[0] for source in distinct]
+        guard = self._guard(frame)
+        repeats = np.bincount(which, minlength=len(distinct))
+        found: list[Ints] = []
+        total = 0
+        for source, times in zip(distinct.tolist(), repeats.tolist(), strict=True):
+            found.append(reach(way, source, *hops, guard)[0])
+            total += len(found[-1]) * times
+            guard(total)
         counts = np.array([len(f) for f in found], np.int64)
-        self._guard(int(counts[which].sum()) if len(which) else 0)
         rows = np.repeat(np.arange(len(sources), dtype=np.int64), counts[which])
         numbers = np.concatenate([found[i] for i in which]) if len(which) else np.empty(0, np.int64)
         return rows, numbers
 
-    def _fits(self, far: str, work: _Work, frame: Frame, rows: Ints, numbers: Ints) -> Bools:
+    def _fits(self, step: Expand, frame: Frame, rows: Ints, numbers: Ints) -> Bools:
         """Which of the reached nodes the far variable may be."""
-        if frame.is_bound(far):
-            same: Bools = numbers == frame.numbers[far][rows]
+        if step.closes:
+            same: Bools = numbers == frame.numbers[step.far][rows]
             return same
-        mask = self._of_types(self._scope.nodes[far], numbers)
-        own = self._own_filters(far, work)
-        if own and len(numbers) > 4 * sum(self._data.nodes[t].count for t in self._scope.nodes[far]):
+        types = self._scope.nodes[step.far]
+        mask = self._of_types(types, numbers)
+        if not step.own:
+            return mask
+        if len(numbers) > 4 * sum(self._data.nodes[t].count for t in types):
             # Many rows, few nodes: judge each node once.
             allowed = np.zeros(self._data.node_count, np.bool_)
-            allowed[self._candidates(far, work)] = True
-            for condition in own:
-                work.filters.remove(condition)
-            mask &= allowed[numbers]
-        return mask
+            allowed[self._scanner.candidates(step.far, step.own)] = True
+            return mask & allowed[numbers]
+        places = np.flatnonzero(mask)
+        for condition in step.own:
+            reached = numbers[places]
+            judged = self._evaluator(Frame(len(reached), {step.far: reached})).mask(condition)
+            places = places[judged]
+        fitting = np.zeros(len(numbers), np.bool_)
+        fitting[places] = True
+        return fitting
 
     def _of_types(self, types: tuple[str, ...], numbers: Ints) -> Bools:
         mask = np.zeros(len(numbers), np.bool_)
@@ -199,56 +175,65 @@ class Matcher:
             mask |= (numbers >= span.offset) & (numbers < span.offset + span.count)
         return mask
 
-    def _paths(
-        self, edge: ir.EdgePattern, adjacency: Adjacency, near: str, far: str, hops: tuple[int, int | None],
-        frame: Frame, *, forward: bool,
-    ) -> Frame:  # fmt: skip
-        assert edge.path_var is not None
-        if not frame.is_bound(far):
-            rows, numbers = self._many_hops(adjacency, frame.numbers[near], *hops)
-            kept = self._of_types(self._scope.nodes[far], numbers)
-            frame = frame.take(rows[kept]).bind(far, numbers[kept])
+    def _paths(self, step: Expand, way: Neighbourhood, hops: tuple[int, int | None], frame: Frame) -> Frame:
+        assert step.edge.path_var is not None
+        if not step.closes:
+            rows, numbers = self._many_hops(way, frame.numbers[step.near], hops, frame)
+            kept = self._of_types(self._scope.nodes[step.far], numbers)
+            frame = frame.take(rows[kept]).bind(step.far, numbers[kept])
         low, high = hops
+        starts, goals = frame.numbers[step.near].tolist(), frame.numbers[step.far].tolist()
+        goals_of = Counter(starts)
+        direction = REVERSED[step.edge.direction if step.forward else REVERSED[step.edge.direction]]
+        back = self._data.neighbourhood(step.edge.edge_types, direction, distinct=True)
+        guard = self._guard(frame)
         trees: dict[int, SearchTree] = {}
         paths = []
-        for start, goal in zip(frame.numbers[near].tolist(), frame.numbers[far].tolist(), strict=True):
-            if start not in trees:
-                trees[start] = SearchTree(adjacency, start, high)
-            path = trees[start].path_to(goal)
+        for start, goal in zip(starts, goals, strict=True):
+            if goals_of[start] <= FEW_GOALS:
+                path = meet(way, back, start, goal, high, guard)
+            else:
+                if start not in trees:
+                    trees[start] = SearchTree(way, start, high, guard)
+                path = trees[start].path_to(goal)
             paths.append(path if path is not None and len(path) > low else None)
         found = np.array([p is not None for p in paths], np.bool_)
-        kept_paths = [p if forward else p[::-1] for p in paths if p is not None]
-        return frame.take(np.flatnonzero(found)).bind_path(edge.path_var, kept_paths)
+        kept_paths = [p if step.forward else p[::-1] for p in paths if p is not None]
+        return frame.take(np.flatnonzero(found)).bind_path(step.edge.path_var, kept_paths)
 
     # --- inner blocks ---------------------------------------------------------------------------------------------
 
-    def _inner(self, block: ir.Block, frame: Frame) -> tuple[Frame, Ints]:
-        """An inner block matched for every row, and the row each match belongs to."""
+    def _inner(self, steps: tuple[Step, ...], frame: Frame) -> tuple[Frame, Ints]:
+        """Inner steps run for every row, and the row each match belongs to."""
         self._depth += 1
         row = f"#{self._depth}"
-        inner = self.match(block, frame.bind(row, np.arange(frame.length, dtype=np.int64)))
+        inner = self.run(steps, frame.bind(row, np.arange(frame.length, dtype=np.int64)))
         self._depth -= 1
         return inner.without(row), inner.numbers[row]
 
-    def _optional(self, block: ir.Block, frame: Frame) -> Frame:
-        inner, rows = self._inner(block, frame)
-        lonely = np.setdiff1d(np.arange(frame.length, dtype=np.int64), rows)
-        return concat(inner, frame.take(lonely))
+    def _optional(self, step: Optional, frame: Frame) -> Frame:
+        inner, rows = self._inner(step.steps, frame)
+        lonely = np.ones(frame.length, np.bool_)
+        lonely[rows] = False
+        return concat(inner, frame.take(np.flatnonzero(lonely)))
 
-    def _negation(self, block: ir.Block, frame: Frame) -> Frame:
+    def _without(self, step: Without, frame: Frame) -> Frame:
         # Names of a negated block are its own: another block may use them for something else.
-        inner = Matcher(self._data, scope_of(block, self._scope), self._request, self._limits)
+        inner = Matcher(self._data, scope_of(step.block, self._scope), self._request, self._governor)
         inner._depth = self._depth
-        _, rows = inner._inner(block, frame)
+        _, rows = inner._inner(step.steps, frame)
         mask = np.ones(frame.length, np.bool_)
         mask[rows] = False
         return frame.keep(mask)
 
 
-@dataclass
-class _Work:
-    """What of a block is still to be done."""
+class Guarding:
+    """Refuses to make too many rows of so many variables."""
 
-    edges: list[ir.EdgePattern]
-    nodes: list[str]
-    filters: list[ir.Expr]
+    def __init__(self, governor: Governor, width: int) -> None:
+        self._governor = governor
+        self._width = width
+
+    def __call__(self, rows: int) -> None:
+        """Refuse, or do nothing."""
+        self._governor.check_rows(rows, self._width)

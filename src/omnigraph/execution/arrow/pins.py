@@ -6,21 +6,30 @@ import threading
 from collections import OrderedDict
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from omnigraph.storage.lookup import in_list
 from omnigraph.storage.tables import Table
 from omnigraph.versioning.snapshot import TableEntry
 from omnigraph.versioning.staging import open_table
 from omnigraph.versioning.store import GraphStore
 
 _MAX_PINS = 256
+_FEW = 1024
+_MANY = 50
+"""Fetching is for at most `_FEW` rows, and for less than one row in `_MANY`."""
+_PATIENCE = 8
+Ints = np.ndarray[Any, np.dtype[np.int64]]
 
 
 class LoadedTable:
     """The columns of one pin that were asked for so far."""
 
     def __init__(self, table: Table) -> None:
-        self._table = table
+        self.table = table
+        self._asked: dict[str, int] = {}
         self._columns: dict[str, pa.Array] = {}
         self._lock = threading.Lock()
         self.count = table.row_count
@@ -30,15 +39,43 @@ class LoadedTable:
         with self._lock:
             found = self._columns.get(name)
             if found is None:
-                found = self._columns[name] = _one_array(self._table.scan([name])[name])
+                found = self._columns[name] = _one_array(self.table.scan([name])[name])
         return found
+
+    def is_loaded(self, *names: str) -> bool:
+        """Whether some columns are in memory."""
+        return all(name in self._columns for name in names)
+
+    def is_worth_loading(self, name: str) -> bool:
+        """Whether a column was asked for so often that having it costs less than asking again. Counts as asking."""
+        with self._lock:
+            self._asked[name] = self._asked.get(name, 0) + 1
+            return self._asked[name] > _PATIENCE
+
+    def take(self, name: str, places: Ints) -> pa.Array:
+        """A column at some places (none negative). A few rows of a large table are fetched, many loaded for good."""
+        few = len(places) <= min(_FEW, self.count // _MANY)
+        if self.is_loaded(name) or not few or self.is_worth_loading(name):
+            return self.column(name).take(pa.array(places))
+        distinct, which = np.unique(places, return_inverse=True)
+        found = _one_array(self.table.take(distinct, [name])[name])
+        return found.take(pa.array(which))
+
+    def places_of(self, ids: pa.Array) -> Ints:
+        """The places of rows by id; ids that do not exist are left out, order is that of the table."""
+        if not self.is_loaded("id") and len(ids) <= _FEW and not self.is_worth_loading("id"):
+            found, _ = self.table.find(in_list("id", ids.to_pylist())) if len(ids) else (np.empty(0, np.int64), None)
+            return np.sort(found)
+        hits = pc.is_in(self.column("id"), value_set=ids)
+        places: Ints = np.flatnonzero(hits.to_numpy(zero_copy_only=False)).astype(np.int64)
+        return places
 
     def columns(self, names: list[str]) -> None:
         """Load several columns in one scan."""
         with self._lock:
             missing = [name for name in names if name not in self._columns]
             if missing:
-                rows = self._table.scan(missing)
+                rows = self.table.scan(missing)
                 self._columns.update({name: _one_array(rows[name]) for name in missing})
 
 

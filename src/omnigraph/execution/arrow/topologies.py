@@ -32,6 +32,9 @@ KEPT = 4
 _WORTH_KEEPING = 20
 """An extended topology is stored again once it is larger by one part in this many than the one it came from."""
 
+_PATIENCE = 32
+"""Index lookups on one state of an edge table before its topology is made."""
+
 
 @dataclass(frozen=True)
 class EdgePins:
@@ -72,11 +75,25 @@ class Topologies:
         self._cache = cache
         self._latest: dict[str, _Base] = {}
         self._pending: list[Future[None]] = []
+        self._looked_up: dict[tuple[Any, ...], int] = {}
         self._lock = threading.Lock()
+        self.expansion = store.settings.query_expansion
 
     def is_at_hand(self, pins: EdgePins, direction: str, *, distinct: bool) -> bool:
         """Whether an adjacency is in memory: only then does using it cost nothing."""
         return self._cache.holds(("adjacency", _kind(direction, distinct), *pins.key))
+
+    def prefers_index(self, pins: EdgePins, direction: str, *, distinct: bool) -> bool:
+        """Whether a few nodes are better looked up. Every yes counts: in the end the topology is worth having.
+
+        A topology in a local store is mapped at once; one on an object store is a large object to fetch.
+        """
+        if self._store.root.is_local and self.is_stored(pins, direction, distinct=distinct):
+            return False
+        with self._lock:
+            key = (direction, *pins.key)
+            self._looked_up[key] = self._looked_up.get(key, 0) + 1
+            return self._looked_up[key] <= _PATIENCE
 
     def is_stored(self, pins: EdgePins, direction: str, *, distinct: bool) -> bool:
         """Whether an adjacency is in memory or, complete, in the store."""

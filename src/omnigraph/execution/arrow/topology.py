@@ -5,15 +5,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 Places = np.ndarray[Any, Any]
 """Places within a type: 32 bits wide where that is enough."""
+Guard = Callable[[int], None]
+"""Refuses to make too many rows."""
 _INT32 = 2**31
+_NOTHING: Ints = np.empty(0, np.int64)
 REVERSED = {"out": "in", "in": "out", "both": "both"}
 """The direction of a traversal seen from its other end."""
 
@@ -48,6 +52,11 @@ class Adjacency:
     edge_offset: int = 0
 
     @property
+    def near_count(self) -> int:
+        """How many nodes the expanded end can be."""
+        return len(self.starts) - 1
+
+    @property
     def chains(self) -> bool:
         """Whether a second hop can start where the first one ended: both ends have one type."""
         return self.near_offset == self.far_offset
@@ -76,9 +85,13 @@ class Adjacency:
         found += self.far_offset
         return found
 
-    def edge_numbers(self, places: Ints) -> Ints:
-        """The edges at some places of `edges`."""
-        return self.edges[places].astype(np.int64) + self.edge_offset
+    def neighbours(self, nodes: Ints, guard: Guard) -> tuple[Ints, Ints, Ints]:
+        """For each node in turn: its place in the input, repeated, its neighbours, and the edges to them, if kept."""
+        guard(int(self.degrees(nodes).sum()))
+        rows, places = self.expand(nodes)
+        if not len(self.edges):
+            return rows, self.reached(places), _NOTHING
+        return rows, self.reached(places), self.edges[places].astype(np.int64) + self.edge_offset
 
 
 @dataclass(frozen=True)
@@ -179,16 +192,35 @@ def _joined(arrays: list[Ints]) -> Ints:
     return np.concatenate(arrays) if arrays else np.empty(0, np.int64)
 
 
-def reach(adjacency: Adjacency, start: int, low: int, high: int | None) -> tuple[Ints, Ints]:
+class Neighbourhood(Protocol):
+    """A way to get from nodes to their neighbours: compressed rows, or an index of the edge table."""
+
+    @property
+    def near_offset(self) -> int:
+        """Where the nodes of the expanded end begin."""
+
+    @property
+    def near_count(self) -> int:
+        """How many nodes the expanded end can be."""
+
+    @property
+    def chains(self) -> bool:
+        """Whether a second hop can start where the first one ended."""
+
+    def neighbours(self, nodes: Ints, guard: Guard) -> tuple[Ints, Ints, Ints]:
+        """For each node in turn: its place in the input, repeated, its neighbours, and the edges to them."""
+
+
+def reach(way: Neighbourhood, start: int, low: int, high: int | None, guard: Guard) -> tuple[Ints, Ints]:
     """Nodes first met at distance `low .. high` from `start`, with their distances, breadth first.
 
     The start itself is met only through a stored self-loop, at distance 1. Edges between different types do not chain.
     """
-    base = adjacency.near_offset
-    seen = np.zeros(len(adjacency.starts) - 1, np.bool_)
-    if not 0 <= start - base < len(seen):
-        return np.empty(0, np.int64), np.empty(0, np.int64)
-    if not adjacency.chains:
+    base = way.near_offset
+    if not 0 <= start - base < way.near_count:
+        return _NOTHING, _NOTHING
+    seen = np.zeros(way.near_count, np.bool_)
+    if not way.chains:
         high = 1
     else:
         seen[start - base] = True
@@ -198,13 +230,9 @@ def reach(adjacency: Adjacency, start: int, low: int, high: int | None) -> tuple
     distance = 0
     while len(frontier) and (high is None or distance < high):
         distance += 1
-        _, places = adjacency.expand(frontier)
-        met = sorted_distinct(adjacency.reached(places))
-        fresh = met
-        if adjacency.chains:
-            fresh = met[~seen[met - base]]
-            seen[fresh - base] = True
-        report = np.append(fresh, start) if distance == 1 and adjacency.chains and start in met else fresh
+        _, met, _ = way.neighbours(frontier, guard)
+        fresh, again = _first_met(met, seen, base, start) if way.chains else (sorted_distinct(met), False)
+        report = np.append(fresh, start) if distance == 1 and again else fresh
         if distance >= low and len(report):
             found.append(report)
             distances.append(np.full(len(report), distance, np.int64))
@@ -212,43 +240,17 @@ def reach(adjacency: Adjacency, start: int, low: int, high: int | None) -> tuple
     return _joined(found), _joined(distances)
 
 
-class SearchTree:
-    """Shortest paths from one node, grown level by level and only as far as somebody asks."""
-
-    def __init__(self, adjacency: Adjacency, start: int, high: int | None) -> None:
-        self._adjacency = adjacency
-        self._base = adjacency.near_offset
-        self._start = start
-        self._high = high if adjacency.chains else 1
-        self._parent = np.full(len(adjacency.starts) - 1, -1, np.int64)
-        self._frontier = np.array([start], np.int64)
-        self._distance = 0
-
-    def path_to(self, goal: int) -> list[int] | None:
-        """One shortest path from the start, both ends included, or None. To itself only a stored self-loop leads."""
-        _, places = self._adjacency.expand(np.array([self._start], np.int64))
-        if goal == self._start or not self._adjacency.chains:
-            return [self._start, goal] if goal in self._adjacency.reached(places) else None
-        if not 0 <= goal - self._base < len(self._parent):
-            return None
-        while self._parent[goal - self._base] < 0 and self._grow():
-            pass
-        if self._parent[goal - self._base] < 0:
-            return None
-        path = [goal]
-        while path[-1] != self._start:
-            path.append(int(self._parent[path[-1] - self._base]))
-        return path[::-1]
-
-    def _grow(self) -> bool:
-        if not len(self._frontier) or (self._high is not None and self._distance >= self._high):
-            return False
-        self._distance += 1
-        rows, places = self._adjacency.expand(self._frontier)
-        targets = self._adjacency.reached(places)
-        fresh = (self._parent[targets - self._base] < 0) & (targets != self._start)
-        # The first to reach a node becomes its parent, and rows come in the order of their source.
-        targets, first = np.unique(targets[fresh], return_index=True)
-        self._parent[targets - self._base] = self._frontier[rows[fresh]][first]
-        self._frontier = targets
-        return True
+def _first_met(met: Ints, seen: np.ndarray[Any, np.dtype[np.bool_]], base: int, start: int) -> tuple[Ints, bool]:
+    """Nodes not seen before, once each and in order, now marked; and whether the start was among those met."""
+    places = met - base
+    again = bool((met == start).any())
+    fresh = places[~seen[places]]
+    if len(fresh) * 8 < len(seen):
+        fresh = sorted_distinct(fresh)
+        seen[fresh] = True
+    else:
+        # Many: marking and looking is cheaper than sorting.
+        before = seen.copy()
+        seen[fresh] = True
+        fresh = np.flatnonzero(seen & ~before)
+    return fresh + base, again

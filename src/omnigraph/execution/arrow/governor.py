@@ -1,0 +1,87 @@
+"""Where a runaway query stops, and what each operator of a plan did.
+
+Limits are checked before rows are made, not after: a product of two large types is refused, not computed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from omnigraph.errors import LimitExceeded
+
+_BYTES = 8
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one query may use: rows of bindings, bytes they take, and seconds."""
+
+    max_rows: int = 50_000_000
+    max_memory: int = 4 * 2**30
+    max_seconds: float | None = None
+
+
+@dataclass
+class Measured:
+    """What an operator did: rows it left, seconds it took with everything inside it, and how it went about it."""
+
+    rows: int = 0
+    seconds: float = 0.0
+    notes: list[str] = field(default_factory=list)
+
+
+class Governor:
+    """Watches one run of one query."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._begun = time.perf_counter()
+        self.measured: dict[int, Measured] = {}
+        self._running: list[Measured] = []
+
+    def check_rows(self, rows: int, width: int = 1) -> None:
+        """Refuse to make so many rows of `width` variables; also the place where time runs out."""
+        limits = self._limits
+        if rows > limits.max_rows:
+            raise LimitExceeded(
+                f"the query would make {rows:,} rows of bindings; the limit is {limits.max_rows:,}",
+                hint="add a filter, a limit on hops, or connect the parts of the pattern; "
+                "OMNIGRAPH_QUERY_MAX_ROWS raises the limit",
+            )
+        size = rows * width * _BYTES
+        if size > limits.max_memory:
+            raise LimitExceeded(
+                f"the query would need {size:,} bytes for its bindings; the limit is {limits.max_memory:,}",
+                hint="add a filter or ask for fewer variables; OMNIGRAPH_QUERY_MAX_MEMORY raises the limit",
+            )
+        self.check_time()
+
+    def check_time(self) -> None:
+        """Stop a query that has run too long."""
+        allowed = self._limits.max_seconds
+        if allowed is not None and time.perf_counter() - self._begun > allowed:
+            raise LimitExceeded(
+                f"the query ran longer than {allowed:g} seconds",
+                hint="add a filter or a limit on hops; OMNIGRAPH_QUERY_TIMEOUT raises the limit",
+            )
+
+    @contextmanager
+    def operator(self, step: object) -> Iterator[Measured]:
+        """Measure one operator."""
+        self.check_time()
+        measured = self.measured.setdefault(id(step), Measured())
+        self._running.append(measured)
+        begun = time.perf_counter()
+        try:
+            yield measured
+        finally:
+            measured.seconds += time.perf_counter() - begun
+            self._running.pop()
+
+    def note(self, text: str) -> None:
+        """How the running operator goes about it."""
+        if self._running and text not in self._running[-1].notes:
+            self._running[-1].notes.append(text)

@@ -1,0 +1,153 @@
+"""Asking: compiled queries, the states they are asked of, and where their texts come from."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from omnigraph.errors import InvalidArgument
+from omnigraph.execution.arrow.engine import ArrowExecutor, Run
+from omnigraph.execution.explanation import Explanation, Operator
+from omnigraph.execution.result import Result
+from omnigraph.query import bind_params, compile_query, parse_queries
+from omnigraph.query.ir import MutationIR, QueryIR
+from omnigraph.query.ir_text import explain_ir
+from omnigraph.query.plan import QueryPlan
+from omnigraph.query.plan.describe import describe
+from omnigraph.schema.catalog import Catalog
+from omnigraph.schema.names import suggest
+from omnigraph.versioning.manifest import ManifestState
+from omnigraph.versioning.repository import Repository, Target
+
+_MAX_QUERIES = 512
+
+
+class Queries:
+    """Reads of one graph."""
+
+    def __init__(self, repository: Repository, executor: ArrowExecutor) -> None:
+        self._repository = repository
+        self._executor = executor
+        self._known: dict[tuple[str, str, str | None], QueryIR | MutationIR] = {}
+
+    def ask(
+        self, query: str | os.PathLike[str], name: str | None, params: Mapping[str, Any], branch: str | None,
+        target: Target, at: dt.datetime | None,
+    ) -> Result:  # fmt: skip
+        """Answer one query from one snapshot."""
+        state, compiled, catalog = self._prepared(query, name, branch, target, at)
+        run = self._executor.run(compiled, state.snapshot, catalog, bind_params(compiled, params))
+        is_head = target is None and at is None
+        return Result(run.table, compiled.name, state.head, (branch or state.branch) if is_head else None, state.head)
+
+    def explain(
+        self, query: str | os.PathLike[str], name: str | None, params: Mapping[str, Any] | None, branch: str | None,
+        target: Target, *, analyze: bool,
+    ) -> Explanation:  # fmt: skip
+        """What a query will do; with `analyze` it is run, and measured."""
+        state, compiled, catalog = self._prepared(query, name, branch, target, None)
+        text = explain_ir(compiled)
+        if not analyze:
+            plan = self._executor.plan(compiled, state.snapshot, catalog)
+            return Explanation(compiled.name, text, _operators(plan, None))
+        run = self._executor.run(compiled, state.snapshot, catalog, bind_params(compiled, params or {}))
+        return Explanation(compiled.name, text, _operators(run.plan, run), True, run.table.num_rows, run.seconds * 1000)
+
+    def _prepared(
+        self, query: str | os.PathLike[str], name: str | None, branch: str | None, target: Target,
+        at: dt.datetime | None,
+    ) -> tuple[ManifestState, QueryIR, Catalog]:  # fmt: skip
+        if branch is not None and target is not None:
+            raise InvalidArgument("give a branch or a snapshot, not both")
+        if at is not None:
+            if target is not None:
+                raise InvalidArgument("give a snapshot or a time, not both")
+            state = self._repository.at_time(at, branch or "main")
+        else:
+            state = self._repository.resolve(branch if target is None else target)
+        catalog = self._repository.store.catalog(state.schema_hash)
+        text, path = source_of(query, name)
+        compiled = self.compiled(text, catalog, state.schema_hash, name, path)
+        if isinstance(compiled, MutationIR):
+            raise InvalidArgument(
+                f"{compiled.name} is a mutation, not a read", hint="mutations change a branch: use a read query here"
+            )
+        return state, compiled, catalog
+
+    def compiled(
+        self, text: str, catalog: Catalog, schema_hash: str, name: str | None, path: str | None
+    ) -> QueryIR | MutationIR:
+        """A query compiled once for each schema it is asked under."""
+        key = (text, schema_hash, name)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = compile_query(text, catalog, name=name, path=path)
+            while len(self._known) > _MAX_QUERIES:
+                self._known.pop(next(iter(self._known)), None)
+        return found
+
+
+def _operators(plan: QueryPlan, run: Run | None) -> tuple[Operator, ...]:
+    found = []
+    for line in describe(plan, counted=run.counted if run is not None else None):
+        measured = run.measured.get(id(line.step)) if run is not None else None
+        rows = round(line.rows)
+        if measured is None:
+            found.append(Operator(line.operator, line.detail, line.depth, rows))
+        else:
+            notes = tuple(measured.notes)
+            ms = measured.seconds * 1000
+            found.append(Operator(line.operator, line.detail, line.depth, rows, measured.rows, ms, notes))
+    return tuple(found)
+
+
+def source_of(query: str | os.PathLike[str], name: str | None) -> tuple[str, str | None]:
+    """The text that holds a query, and its path when it came from a file. A directory is searched for the name."""
+    text = os.fspath(query)
+    if not _is_text(query) and Path(text).is_dir():
+        return _stored(Path(text), name)
+    return text_of(query, "query", ".gq")
+
+
+def _stored(directory: Path, name: str | None) -> tuple[str, str]:
+    """The file of a directory, or of directories below it, that holds a query of that name."""
+    holders: dict[str, list[tuple[str, str]]] = {}
+    for path in sorted(directory.rglob("*.gq")):
+        source, where = text_of(path, "query", ".gq")
+        for query in parse_queries(source, where).queries:
+            holders.setdefault(query.name.text, []).append((source, str(path)))
+    if name is None:
+        raise InvalidArgument(
+            f"{directory} holds stored queries: {', '.join(sorted(holders)) or 'none'}", hint="name one of them"
+        )
+    found = holders.get(name, [])
+    if not found:
+        fallback = f"it holds: {', '.join(sorted(holders)) or 'none'}"
+        raise InvalidArgument(f"{directory} holds no query `{name}`", hint=suggest(name, holders, fallback))
+    if len(found) > 1:
+        raise InvalidArgument(
+            f"`{name}` is stored twice: in {found[0][1]} and in {found[1][1]}", hint="rename or remove one of them"
+        )
+    return found[0]
+
+
+def text_of(source: str | os.PathLike[str], noun: str, suffix: str) -> tuple[str, str | None]:
+    """Text and, when it came from a file, its path."""
+    text = os.fspath(source)
+    if _is_text(source):
+        return text, None
+    try:
+        return Path(text).read_text(encoding="utf-8"), text
+    except FileNotFoundError as error:
+        hint = f"pass the path of a {suffix} file, or {noun} text"
+        raise InvalidArgument(f"there is no {noun} file {text!r}", hint=hint) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidArgument(f"{text!r} cannot be read: {error}") from error
+
+
+def _is_text(source: str | os.PathLike[str]) -> bool:
+    text = os.fspath(source)
+    return isinstance(source, str) and (not text.strip() or any(mark in text for mark in ("{", "->", "\n")))

@@ -1,0 +1,6 @@
+"""From meaning to method: which operators answer a query, in which order.        (ir, sizes -> PLAN -> executors)"""
+
+from omnigraph.query.plan.model import QueryPlan, Sizes
+from omnigraph.query.plan.planner import plan_query
+
+__all__ = ["QueryPlan", "Sizes", "plan_query"]

@@ -1,0 +1,135 @@
+"""The operators of a plan. Frozen values; `rows` is how many rows an operator is expected to leave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from omnigraph.query import ir
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How many rows every type has, and the key property of the node types that have a key of one property."""
+
+    nodes: Mapping[str, int]
+    edges: Mapping[str, int]
+    keys: Mapping[str, str] = field(default_factory=dict)
+
+    def of(self, types: tuple[str, ...]) -> int:
+        """Nodes of several types."""
+        return sum(self.nodes.get(name, 0) for name in types)
+
+    def edges_of(self, types: tuple[str, ...]) -> int:
+        """Edges of several types."""
+        return sum(self.edges.get(name, 0) for name in types)
+
+
+@dataclass(frozen=True, slots=True)
+class Seek:
+    """Finding nodes by their ids: `values` are texts, or what the key property holds (`is_key`)."""
+
+    values: ir.Expr
+    is_key: bool
+    condition: ir.Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """Bind a variable to the nodes of its types that pass its own filters, beside every row there is.
+
+    `pushed` are those of the `filters` that storage can decide from cold columns.
+    """
+
+    var: str
+    types: tuple[str, ...]
+    filters: tuple[ir.Expr, ...]
+    seek: Seek | None
+    pushed: tuple[ir.Expr, ...]
+    rows: float
+
+
+@dataclass(frozen=True, slots=True)
+class Expand:
+    """Follow an edge pattern from its bound end. `closes`: both ends are bound, so rows are only kept or dropped.
+
+    `own` are filters on nothing but the variable that is reached.
+    """
+
+    edge: ir.EdgePattern
+    near: str
+    far: str
+    forward: bool
+    closes: bool
+    own: tuple[ir.Expr, ...]
+    rows: float
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Keep the rows where a condition is true."""
+
+    condition: ir.Expr
+    rows: float
+
+
+@dataclass(frozen=True, slots=True)
+class Optional:
+    """Extend each row by the matches of an inner block, or by nulls when it has none."""
+
+    block: ir.Block
+    steps: tuple[Step, ...]
+    rows: float
+
+
+@dataclass(frozen=True, slots=True)
+class Without:
+    """Drop the rows for which an inner block has a match."""
+
+    block: ir.Block
+    steps: tuple[Step, ...]
+    rows: float
+
+
+@dataclass(frozen=True, slots=True)
+class CountPaths:
+    """Count the matches of a tree-shaped pattern without making them, per node of one of the `roots`."""
+
+    roots: frozenset[str]
+    rows: float
+
+
+Step = Scan | Expand | Filter | Optional | Without | CountPaths
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """An operator on the matched rows: rank, group, project, having, distinct, sort or cut."""
+
+    name: str
+    detail: str
+    rows: float
+
+
+@dataclass(frozen=True, slots=True)
+class QueryPlan:
+    """Everything that a query does, in order.
+
+    `count` replaces `match` when counting suffices and no filter leaves few nodes to start from. `stops_early`: rows
+    may be made in slices until there are enough of them. `cuts_first`: rows are ordered and cut before projection.
+    """
+
+    query: ir.QueryIR
+    match: tuple[Step, ...]
+    count: CountPaths | None
+    stops_early: bool
+    cuts_first: bool
+    finish: tuple[Finish, ...]
+
+
+def steps(plan: tuple[Step, ...]) -> Iterator[Step]:
+    """All steps, inner ones after the one that holds them."""
+    for step in plan:
+        yield step
+        if isinstance(step, (Optional, Without)):
+            yield from steps(step.steps)
