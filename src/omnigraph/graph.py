@@ -19,6 +19,7 @@ from omnigraph.handles.analytics import Analytics
 from omnigraph.handles.blobs import Blobs
 from omnigraph.handles.branches import Branches
 from omnigraph.handles.commits import Commits
+from omnigraph.handles.engines import find_engine, holds_spark_frames
 from omnigraph.handles.maintenance import Maintenance
 from omnigraph.handles.queries import Queries, source_of, text_of
 from omnigraph.handles.recovery import RecoveryLog
@@ -105,7 +106,8 @@ class Graph:
 
     def load(
         self, data: Any, mode: str = "append", branch: str = MAIN, from_branch: str | None = None,
-        actor: str | None = None, *, message: str | None = None, expect_head: str | None = None, **options: Any,
+        actor: str | None = None, engine: str = "auto", *, message: str | None = None,
+        expect_head: str | None = None, **options: Any,
     ) -> LoadResult:  # fmt: skip
         """Write nodes and edges in one commit.
 
@@ -113,8 +115,13 @@ class Graph:
         (pyarrow, pandas, polars) or a list of dicts. `append` refuses ids that exist, `merge` replaces them,
         `overwrite` replaces every row of the types given. `from_branch` forks `branch` when it does not exist yet.
         Further options: `dry_run`, `max_errors` (leave out so many bad rows), `ignore_unknown`, `idempotency_key`
-        and `progress` (called with numbers of bytes).
+        and `progress` (called with numbers of bytes). `engine` is `arrow` (this process), `spark`, or `auto`: Spark
+        when a frame is a Spark DataFrame.
         """
+        if engine == "spark" or (engine == "auto" and holds_spark_frames(data)):
+            return self._load_on_spark(data, mode, branch, from_branch, actor, message, expect_head, options)
+        if engine not in ("auto", "arrow"):
+            find_engine(engine)
         request = LoadRequest(
             inputs=inputs_of(data), mode=mode, branch=branch, actor=actor, message=message, expect_head=expect_head,
             **options,
@@ -134,6 +141,20 @@ class Graph:
         if created and request.dry_run:
             self._repository.refs.delete(branch)
         return replace(result, base_branch=from_branch, branch_created=created)
+
+    def _load_on_spark(
+        self, data: Any, mode: str, branch: str, from_branch: str | None, actor: str | None, message: str | None,
+        expect_head: str | None, options: Mapping[str, Any],
+    ) -> LoadResult:  # fmt: skip
+        if expect_head is not None:
+            raise InvalidArgument("engine 'spark' does not take expect_head", hint="use engine='arrow' for it")
+        result: LoadResult = find_engine("spark").load(self, data, mode, branch, from_branch, actor, message, options)
+        return result
+
+    @property
+    def spark(self) -> Any:
+        """The graph on Spark: DataFrames, SQL views, analytics. Needs `omnigraph[spark]`."""
+        return find_engine("spark").view(self)
 
     def mutate(
         self, query: str | os.PathLike[str], name: str | None = None, params: Mapping[str, Any] | None = None,

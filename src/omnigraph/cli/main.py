@@ -25,6 +25,7 @@ from omnigraph.cli.commands import (
     load,
     log,
     mutate,
+    pipeline,
     query,
     recovery,
     repair,
@@ -72,6 +73,8 @@ app.add_typer(changes.app, name="changes")
 app.add_typer(schema.app, name="schema")
 app.add_typer(recovery.app, name="recovery")
 app.command("repair")(repair.repair)
+app.add_typer(pipeline.app, name="pipeline")
+app.command("spark-shell")(pipeline.spark_shell)
 app.command("version")(version.version)
 
 

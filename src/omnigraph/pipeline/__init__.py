@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from omnigraph.pipeline.analytics import SparkAnalytics as analytics
     from omnigraph.pipeline.api import load, run, validate
+    from omnigraph.pipeline.export import export
     from omnigraph.pipeline.job import read_job
     from omnigraph.pipeline.session import session
     from omnigraph.pipeline.sources import Files
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 _WHERE = {
     "analytics": ("omnigraph.pipeline.analytics", "SparkAnalytics"),
+    "export": ("omnigraph.pipeline.export", "export"),
     "Files": ("omnigraph.pipeline.sources", "Files"),
     "load": ("omnigraph.pipeline.api", "load"),
     "read_job": ("omnigraph.pipeline.job", "read_job"),
@@ -30,6 +32,7 @@ _WHERE = {
 __all__ = [
     "Files",
     "analytics",
+    "export",
     "load",
     "read_job",
     "read_type",

@@ -15,6 +15,7 @@ from omnigraph.pipeline.job import Job, JobSource
 from omnigraph.pipeline.load import BulkLoad, FrameSource, Progress, run_load
 from omnigraph.pipeline.reading import lines_begun
 from omnigraph.pipeline.session import adopt, require_tasks
+from omnigraph.pipeline.settle import LoadTerms
 from omnigraph.pipeline.sources import CSV, JSONL, ORC, Files, Split, expand_paths, format_of, plan_splits
 from omnigraph.schema.catalog import Catalog, EntityType
 from omnigraph.versioning.refs import MAIN
@@ -58,8 +59,10 @@ def load(
             _check_columns(source, catalog)
         keys = _table_keys(sources, catalog)
         request = BulkLoad(
-            splits=tuple(splits), frames=frames, mode=mode, branch=branch, table_keys=keys, actor=actor,
-            message=message, max_errors=max_errors, dry_run=dry_run,
+            splits=tuple(splits), frames=frames, table_keys=keys,
+            terms=LoadTerms(
+                mode=mode, branch=branch, actor=actor, message=message, max_errors=max_errors, dry_run=dry_run
+            ),
         )  # fmt: skip
         result = run_load(spark, graph.repository, request, progress)
     except OmnigraphError:
@@ -78,7 +81,7 @@ def run(spark: SparkSession, job: Job, graph: Graph | None = None, progress: Pro
             given[section].setdefault(source.type_name, []).append(_job_source(spark, job, source))
     return load(
         spark, target, given["nodes"], given["edges"], job.mode, job.branch, from_branch=job.from_branch,
-        actor=job.actor, message=job.message, max_errors=_max_errors(job), progress=progress,
+        actor=job.actor, message=job.message, max_errors=_max_errors(job), dry_run=job.dry_run, progress=progress,
     )  # fmt: skip
 
 

@@ -5,6 +5,7 @@
 
 Reading: `type` (node) or `edge`, one of `branch`, `snapshot`, `version`, and `columns`, a comma-separated list: Spark's
 Python sources have no column pruning of their own. Filters are pushed into Lance. Partitions are groups of fragments.
+Writing: `type` or `edge`, `branch`, `actor`, `message`, and `mode`: `append`, or `merge` to replace rows by id.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
 from omnigraph.errors import InvalidArgument, TypeNotFound
 from omnigraph.graph import Graph
 from omnigraph.pipeline.frames import public_fields, spark_arrow_schema, spark_schema, to_spark
 from omnigraph.pipeline.pushdown import push
+from omnigraph.pipeline.sink import GraphWriter
 from omnigraph.pipeline.workers import store_of
 from omnigraph.schema.catalog import EntityType
 from omnigraph.versioning.repository import Target
@@ -28,7 +30,7 @@ from omnigraph.versioning.staging import open_table
 
 NAME = "omnigraph"
 _ROWS_PER_PARTITION = 1 << 20
-_OPTIONS = {"path", "type", "edge", "branch", "snapshot", "version", "columns", "mode", "actor", "message", "key"}
+_OPTIONS = {"path", "type", "edge", "branch", "snapshot", "version", "columns", "mode", "actor", "message"}
 
 
 class OmnigraphSource(DataSource):  # type: ignore[misc]
@@ -48,12 +50,19 @@ class OmnigraphSource(DataSource):  # type: ignore[misc]
         """A reader of the snapshot that the options name; it is resolved once, here."""
         return _Reader(self._scan(), list(schema.fieldNames()))
 
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        """A writer whose tasks stage rows and whose commit is one graph commit."""
+        return GraphWriter(self._known_options(), overwrite)
+
     def _scan(self) -> _Scan:
+        return _Scan.of(self._known_options())
+
+    def _known_options(self) -> dict[str, str]:
         options = {str(k).lower(): str(v) for k, v in self.options.items()}
         unknown = sorted(set(options) - _OPTIONS)
         if unknown:
             raise InvalidArgument(f"option {unknown[0]!r} is unknown", hint=f"known: {', '.join(sorted(_OPTIONS))}")
-        return _Scan.of(options)
+        return options
 
 
 @dataclass(frozen=True)

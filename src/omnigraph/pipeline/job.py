@@ -60,6 +60,7 @@ class Job:
     nodes: tuple[JobSource, ...]
     edges: tuple[JobSource, ...]
     directory: Path
+    dry_run: bool = False
 
 
 def read_job(path: str | Path) -> Job:

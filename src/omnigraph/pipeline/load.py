@@ -11,42 +11,34 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.ipc as ipc
 
-from omnigraph.errors import ConflictError, OmnigraphError, Violation
+from omnigraph.errors import ConflictError, OmnigraphError
+from omnigraph.pipeline.settle import LoadTerms, Settlement, stage_job
 from omnigraph.pipeline.sources import Split
 from omnigraph.pipeline.staging import (
     Place,
-    StagedPart,
     StagedSplit,
-    StageJob,
     answer,
     message,
     stage_frame,
     stage_split,
 )
-from omnigraph.storage.effects import AppendRows, Effect, OverwriteRows, ReplaceRows, WrittenFragment
 from omnigraph.storage.layout import STAGING
-from omnigraph.versioning.commits import GraphCommit
-from omnigraph.versioning.plan import Requirement, Unmoved
 from omnigraph.versioning.repository import Repository
 from omnigraph.versioning.store import GraphStore
-from omnigraph.write.load import MERGE, MODES, OVERWRITE, LoadResult
+from omnigraph.write.load import OVERWRITE, LoadResult
 from omnigraph.write.transaction import WriteTxn
-from omnigraph.write.validation import NOWHERE, TableDelta, Verdict, needed_columns, no_ids, raise_first, validate
-from omnigraph.write.validation.findings import DEFAULT_LIMIT
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_MANY = 100_000
 _ATTEMPTS = 8
+_MAX_PARTITIONS = 1 << 20
 Progress = Callable[[int, int], None]
 """Hears how many of how many tasks are done."""
 
@@ -65,16 +57,8 @@ class BulkLoad:
 
     splits: tuple[Split, ...]
     frames: tuple[FrameSource, ...]
-    mode: str
-    branch: str
+    terms: LoadTerms
     table_keys: tuple[str, ...]
-    actor: str | None = None
-    message: str | None = None
-    max_errors: int | None = None
-    dry_run: bool = False
-
-    def __post_init__(self) -> None:
-        assert self.mode in MODES
 
 
 def run_load(
@@ -100,36 +84,30 @@ class _Driver:
         self._request = request
         self._on_progress = on_progress
         self._txn = self._begin()
-        self._limit = DEFAULT_LIMIT if request.max_errors is None else request.max_errors + 1
-        self._job = self._stage_job(self._txn)
+        self._job = stage_job(self._store, self._txn, request.terms)
+        self._scratch = [self._txn.commit_id]
         self._staged: dict[int, StagedSplit] = {}
         self._skipped: set[Place] = set()
-        self._refused: list[Violation] = []
+        self._settlement = Settlement(self._store, request.terms, self._staged, [])
 
     def _begin(self) -> WriteTxn:
-        request = self._request
-        return WriteTxn(
-            self._repository, request.branch, kind="load", actor=request.actor, message=request.message, fresh=True
-        )
-
-    def _stage_job(self, txn: WriteTxn) -> StageJob:
-        pins = {key: (e.location, e.staged_version) for key, e in txn.base.tables.items()}
-        return StageJob(self._store.root.uri, txn.commit_id, txn.base.schema_hash, pins, self._limit)
+        terms = self._request.terms
+        return WriteTxn(self._repository, terms.branch, kind="load", actor=terms.actor, message=terms.message)
 
     def run(self) -> LoadResult:
         """The whole load."""
         self._txn.announce(self._request.table_keys)
         try:
             with self._holding():
-                self._stage(range(len(self._tasks())))
-                for _ in range(_ATTEMPTS):
+                self._stage(None)
+                for _ in range(_ATTEMPTS if self._request.terms.mode != OVERWRITE else 0):
                     try:
-                        return self._finish()
+                        return self._settlement.finish(self._txn, self._skip)
                     except ConflictError as error:
                         if not error.retryable:
                             raise
                         self._follow(error)
-                return self._finish()
+                return self._settlement.finish(self._txn, self._skip)
         except (OmnigraphError, KeyboardInterrupt):
             self._txn.withdraw()
             raise
@@ -159,16 +137,14 @@ class _Driver:
         if self._txn.base.schema_hash != before.base.schema_hash:
             raise error
         self._txn.announce(self._request.table_keys)
-        self._job = self._stage_job(self._txn)
+        self._job = stage_job(self._store, self._txn, self._request.terms)
+        self._scratch.append(self._txn.commit_id)
 
     # --- staging --------------------------------------------------------------------------------------------------
 
-    def _tasks(self) -> list[Split | FrameSource]:
-        return [*self._request.splits, *self._request.frames]
-
-    def _stage(self, numbers: Sequence[int]) -> None:
-        """Run the tasks of some splits; frames have a number for each of their partitions, after all splits."""
-        splits = [s for s in self._request.splits if s.number in set(numbers)]
+    def _stage(self, numbers: frozenset[int] | None) -> None:
+        """Run the tasks of some splits, or of all. Partitions of frames are numbered after all splits."""
+        splits = [s for s in self._request.splits if numbers is None or s.number in numbers]
         job, skipped = self._job, frozenset(self._skipped)
         with self._watching():
             if splits:
@@ -180,7 +156,7 @@ class _Driver:
                 )
                 self._staged.update((a.number, a) for a in map(answer, bodies))
             for source, first in self._frame_numbers():
-                if any(n >= first for n in numbers):
+                if numbers is None or any(first <= n < first + _MAX_PARTITIONS for n in numbers):
                     self._stage_frame(source, first, skipped)
         for number in sorted(self._staged):
             error = self._staged[number].error
@@ -191,7 +167,7 @@ class _Driver:
         first = len(self._request.splits)
         for source in self._request.frames:
             yield source, first
-            first += 1 << 20
+            first += _MAX_PARTITIONS
 
     def _stage_frame(self, source: FrameSource, first: int, skipped: frozenset[Place]) -> None:
         job, type_name = self._job, source.type_name
@@ -233,130 +209,14 @@ class _Driver:
             over.set()
             thread.join()
 
-    # --- checking and publishing ----------------------------------------------------------------------------------
-
-    def _finish(self) -> LoadResult:
-        verdict = self._admitted()
-        gathered = self._gathered()
-        rejected = (*self._row_violations(), *self._refused)
-        counts = {key: sum(part.rows for part in parts) for key, parts in gathered.items()}
-        if self._request.mode != OVERWRITE:
-            gathered = {key: parts for key, parts in gathered.items() if counts[key]}
-        commit: GraphCommit | None = None
-        if gathered and not self._request.dry_run:
-            effects = {key: self._effect(parts) for key, parts in gathered.items()}
-            requirements = [_bounded(each) for each in verdict.requirements]
-            commit = self._txn.commit(effects, requirements, rebase_updates=self._request.mode == MERGE)
-        else:
-            self._txn.withdraw()
-        return LoadResult(
-            self._request.branch, self._request.mode, _counts(counts, "node"), _counts(counts, "edge"), commit,
-            dry_run=self._request.dry_run, rejected=rejected,
-        )  # fmt: skip
-
-    def _admitted(self) -> Verdict:
-        """Apply the rules between rows; leave refused rows out and apply them again, as often as it takes."""
-        while True:
-            self._require_few([*self._row_violations(), *self._refused])
-            gathered = self._gathered()
-            replaced = self._replaced(gathered) if self._request.mode == MERGE else set()
-            if replaced:
-                self._skip(replaced)
-                continue
-            deltas = {key: self._delta(key, parts) for key, parts in gathered.items()}
-            verdict = validate(self._txn, deltas, limit=self._limit)
-            if not verdict.violations:
-                return verdict
-            self._refused.extend(verdict.violations)
-            self._require_few(self._refused)
-            if any(each.row is None for each in verdict.violations):
-                raise_first(verdict.violations)
-            self._skip({(each.path, each.row) for each in verdict.violations})
-
-    def _require_few(self, violations: Sequence[Violation]) -> None:
-        if self._request.max_errors is None or len(violations) > self._request.max_errors:
-            raise_first(violations)
-
     def _skip(self, places: set[Place]) -> None:
         """Stage the splits that hold some rows again, without them."""
         self._skipped |= places
         paths = {path for path, _ in places}
-        self._stage([n for n, staged in self._staged.items() if any(p in paths for p in staged.paths)])
-
-    def _row_violations(self) -> list[Violation]:
-        return [v for number in sorted(self._staged) for v in self._staged[number].violations]
-
-    def _gathered(self) -> dict[str, list[StagedPart]]:
-        found: dict[str, list[StagedPart]] = {}
-        for number in sorted(self._staged):
-            for part in self._staged[number].parts:
-                found.setdefault(part.table_key, []).append(part)
-        return found
-
-    def _delta(self, key: str, parts: Sequence[StagedPart]) -> TableDelta:
-        entity = self._txn.catalog.type_of(key)
-        columns = needed_columns(entity)
-        none = entity.arrow_schema.empty_table().select(columns)
-        tables = [self._keys(part, columns) for part in parts if part.rows]
-        rows = pa.concat_tables(tables) if tables else none
-        fresh = all(part.fresh_ids for part in parts)
-        upserts = self._request.mode == MERGE and not fresh
-        places = NOWHERE
-        for part in parts:
-            places += part.places
-        return TableDelta(
-            entity=entity, inserted=none if upserts else rows, updated=rows if upserts else none, removed=no_ids(),
-            places=places, fresh_ids=fresh, overwrites=self._request.mode == OVERWRITE, fields_checked=True,
-        )  # fmt: skip
-
-    def _keys(self, part: StagedPart, columns: Sequence[str]) -> pa.Table:
-        """The columns that rules need, mapped from disk where they lie on one."""
-        table = pa.table({})
-        if part.keys is not None:
-            root = self._store.root
-            if root.is_local:
-                table = ipc.open_file(pa.memory_map(str(Path(root.uri) / part.keys))).read_all()
-            else:
-                table = ipc.open_file(pa.BufferReader(self._store.objects.get(part.keys) or b"")).read_all()
-        if "id" in columns and "id" not in table.column_names:  # fresh ids: no rule asks for them
-            table = pa.table({"id": pa.nulls(part.rows, pa.string()), **{n: table[n] for n in table.column_names}})
-        return table.select(columns)
-
-    def _replaced(self, gathered: Mapping[str, Sequence[StagedPart]]) -> set[Place]:
-        """Places of rows that a later row of the same id replaces, for edge types without a key."""
-        replaced: set[Place] = set()
-        for key, parts in gathered.items():
-            entity = self._txn.catalog.type_of(key)
-            if entity.key or entity.kind != "edge" or all(part.fresh_ids for part in parts):
-                continue
-            delta = self._delta(key, parts)
-            last: dict[str, int] = {}
-            for index, entity_id in enumerate(delta.written["id"].to_pylist()):
-                if entity_id in last:
-                    replaced.add(delta.places.at(last[entity_id]))
-                last[entity_id] = index
-        return replaced
-
-    def _effect(self, parts: Sequence[StagedPart]) -> Effect:
-        fragments: tuple[WrittenFragment, ...] = tuple(f for part in parts for f in part.fragments)
-        if self._request.mode == OVERWRITE:
-            return OverwriteRows(fragments)
-        if self._request.mode == MERGE and not all(part.fresh_ids for part in parts):
-            ids = [i for part in parts if part.rows for i in self._keys(part, ["id"])["id"].to_pylist()]
-            return ReplaceRows(tuple(ids), fragments)
-        return AppendRows(fragments)
+        self._stage(frozenset(n for n, staged in self._staged.items() if paths & staged.paths))
 
     def clean_up(self) -> None:
         """Remove the scratch of the load. What a failure leaves behind is the collector's."""
         with contextlib.suppress(OmnigraphError):
-            self._store.objects.delete_prefix(f"{STAGING}/{self._job.commit_id}/")
-
-
-def _bounded(requirement: Requirement) -> Requirement:
-    """A demand over very many ids as the stricter one that their table has not moved."""
-    ids = getattr(requirement, "ids", None) or getattr(requirement, "values", None) or ()
-    return Unmoved(requirement.table_key) if len(ids) > _MANY else requirement
-
-
-def _counts(counts: Mapping[str, int], kind: str) -> dict[str, int]:
-    return {key.partition(":")[2]: n for key, n in sorted(counts.items()) if key.startswith(f"{kind}:")}
+            for commit_id in self._scratch:
+                self._store.objects.delete_prefix(f"{STAGING}/{commit_id}/")

@@ -105,7 +105,7 @@ def load(
             idempotency_key=key, max_errors=_allowed(rejects, max_errors),
         )  # fmt: skip
     if rejects is not None:
-        _write_rejects(rejects, result)
+        write_rejects(rejects, result)
     if json:
         print_json(_load_json(graph, result, actor))
     else:
@@ -118,7 +118,7 @@ def _allowed(rejects: Path | None, max_errors: int | None) -> int | None:
     return 1000 if max_errors is None else max_errors
 
 
-def _write_rejects(path: Path, result: LoadResult) -> None:
+def write_rejects(path: Path, result: LoadResult) -> None:
     """One JSON object per bad row: where it stands, which rule it breaks, and why."""
     lines = [jsonlib.dumps(each.as_dict(), ensure_ascii=False) for each in result.rejected]
     try:

@@ -1,0 +1,165 @@
+"""`pipeline`: load jobs on Spark, described by a job file; and a PySpark shell on a graph."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from omnigraph.cli import options
+from omnigraph.cli.failures import FAILED
+from omnigraph.cli.output import commit_json, counted, note, print_json, print_line
+from omnigraph.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from omnigraph.graph import Graph
+    from omnigraph.pipeline.job import Job
+
+app = typer.Typer(help="Load jobs on Spark.", no_args_is_help=True)
+JobFile = Annotated[Path, typer.Argument(metavar="[JOB]", help="The job file.")]
+Master = Annotated[
+    str | None,
+    typer.Option("--master", metavar="URL", help="The Spark master; local[*] by default.", show_default=False),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Check everything, write nothing.")]
+_DEFAULT = Path("pipeline.yaml")
+
+
+@app.command("init")
+def init(
+    job: JobFile = _DEFAULT, *, store: options.Store = None, uri: options.Uri = None, json: options.Json = False
+) -> None:
+    """Write a job file to start from: one source for each type of the graph."""
+    graph = options.open_to_read(uri, store)
+    if job.exists():
+        raise InvalidArgument(f"{job} exists", hint="choose another name, or remove it first")
+    try:
+        job.write_text(_example(graph), encoding="utf-8")
+    except OSError as error:
+        raise InvalidArgument(f"{job} cannot be written: {error.strerror or error}") from error
+    print_json({"job": str(job)}) if json else print_line(f"wrote {job}: name your files in it, then `pipeline run`")
+
+
+@app.command("validate")
+def validate(job: JobFile = _DEFAULT, *, store: options.Store = None, json: options.Json = False) -> int:
+    """Check a job file against the graph, and that its files can be read. Starts no Spark."""
+    from omnigraph.pipeline.api import validate as check
+
+    parsed, graph = _opened(job, store)
+    found = check(parsed, graph)
+    if json:
+        print_json({"job": str(job), "problems": found})
+    else:
+        for problem in found:
+            print_line(f"ERROR {problem}")
+        print_line(
+            f"{job}: {counted(len(parsed.nodes) + len(parsed.edges), 'source')}, {counted(len(found), 'problem')}"
+        )
+    return FAILED if found else 0
+
+
+@app.command("run")
+def run(
+    job: JobFile = _DEFAULT,
+    *,
+    master: Master = None,
+    dry_run: DryRun = False,
+    store: options.Store = None,
+    quiet: options.Quiet = False,
+    json: options.Json = False,
+) -> None:
+    """Run a job: everything it loads becomes one commit."""
+    from dataclasses import replace
+
+    from omnigraph.cli.commands.load import write_rejects
+    from omnigraph.pipeline.api import run as run_job
+    from omnigraph.pipeline.api import validate as check
+    from omnigraph.pipeline.session import session
+
+    parsed, graph = _opened(job, store)
+    problems = check(parsed, graph)
+    if problems:
+        raise InvalidArgument(f"{job}: {problems[0]}", hint="`omnigraph pipeline validate` lists everything")
+    begun = time.perf_counter()
+    with watched_tasks("loading", show=not quiet) as progress:
+        spark = session(master)
+        result = run_job(spark, replace(parsed, dry_run=dry_run), graph, progress)
+    if parsed.rejects is not None:
+        write_rejects(parsed.directory / parsed.rejects, result)
+    seconds = time.perf_counter() - begun
+    if json:
+        print_json(
+            {
+                "uri": graph.uri, "branch": result.branch, "mode": result.mode, "nodes": dict(result.nodes),
+                "edges": dict(result.edges), "total_entities": result.total_entities, "dry_run": result.dry_run,
+                "rejected": [each.as_dict() for each in result.rejected], "seconds": round(seconds, 3),
+                "commit": None if result.commit is None else commit_json(result.commit),
+            }
+        )  # fmt: skip
+        return
+    for name, count in (*result.nodes.items(), *result.edges.items()):
+        print_line(f"{name:24} {count:>12,}")
+    if result.rejected:
+        note(f"{counted(len(result.rejected), 'row')} left out")
+    outcome = "nothing was written" if result.commit is None else f"commit {result.commit.graph_commit_id}"
+    print_line(f"{counted(result.total_entities, 'entity')} in {seconds:.1f} s, {outcome}")
+
+
+def spark_shell(
+    uri: options.Uri = None, *, master: Master = None, at: options.At = None, store: options.Store = None
+) -> None:
+    """A Python shell with `spark`, `graph` and one SQL view per type."""
+    import code
+
+    from omnigraph.pipeline.session import session
+    from omnigraph.pipeline.views import register_views
+
+    graph = options.open_to_read(uri, store)
+    target = None if at is None else options.snapshot_of(graph, None, at).commit_id
+    note("starting Spark ...")
+    spark = session(master)
+    views = register_views(spark, graph, target)
+    banner = f"spark, graph and the views {', '.join(views)} are ready. Try: spark.sql('select count(*) from {views[0]}').show()"
+    code.interact(banner=banner, local={"spark": spark, "graph": graph}, exitmsg="")
+
+
+def _opened(job: Path, store: str | None) -> tuple[Job, Graph]:
+    from omnigraph.graph import Graph
+    from omnigraph.pipeline.api import open_target
+    from omnigraph.pipeline.job import read_job
+
+    parsed = read_job(job)
+    return parsed, Graph.open(options.location(None, store)) if store is not None else open_target(parsed)
+
+
+def _example(graph: Graph) -> str:
+    catalog = graph.catalog()
+    lines = [f"graph: {graph.uri}", "mode: append        # or merge, overwrite", "on_error: fail      # or reject", ""]
+    for section, types in (("nodes", catalog.nodes), ("edges", catalog.edges)):
+        if types:
+            lines.append(f"{section}:")
+        for name, entity in sorted(types.items()):
+            ends = [] if section == "nodes" else ["from", "to"]
+            names = ", ".join(f"{n}: {n}" for n in [*ends, *(p.name for p in entity.properties)])
+            lines += [f"  {name}:", f"    - path: {name.lower()}.parquet", f"      columns: {{{names}}}"]
+    return "\n".join(lines) + "\n"
+
+
+@contextmanager
+def watched_tasks(what: str, *, show: bool) -> Iterator[Any]:
+    """A bar of finished tasks on stderr, for someone who watches."""
+    if not (show and sys.stderr.isatty()):
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(what, total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)

@@ -1,0 +1,93 @@
+"""The engine "spark" as the facade finds it: the same calls as in one process, run on the session at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.errors import InvalidArgument
+from omnigraph.graph import Graph
+from omnigraph.pipeline.analytics import SparkAnalytics
+from omnigraph.pipeline.api import load as bulk_load
+from omnigraph.pipeline.session import session
+from omnigraph.pipeline.views import read_type, register_views
+from omnigraph.versioning.repository import Target
+from omnigraph.write.load import LoadResult
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_TAKEN = {"max_errors", "dry_run", "progress"}
+
+
+def load(
+    graph: Graph, data: Any, mode: str, branch: str, from_branch: str | None, actor: str | None, message: str | None,
+    options: Mapping[str, Any],
+) -> LoadResult:  # fmt: skip
+    """`graph.load(..., engine="spark")`."""
+    unknown = sorted(k for k, v in options.items() if k not in _TAKEN and v not in (None, False))
+    if unknown:
+        raise InvalidArgument(f"engine 'spark' does not take {unknown[0]!r}", hint="use engine='arrow' for it")
+    nodes, edges, files = _sorted(graph, data, branch, from_branch)
+    return bulk_load(
+        session(), graph, nodes, edges, mode, branch, data=files, from_branch=from_branch, actor=actor,
+        message=message, max_errors=options.get("max_errors"), dry_run=bool(options.get("dry_run")),
+        progress=_tasks_only(options.get("progress")),
+    )  # fmt: skip
+
+
+def _sorted(
+    graph: Graph, data: Any, branch: str, from_branch: str | None
+) -> tuple[dict[str, Any], dict[str, Any], Any]:
+    """Sources of node types, of edge types, and files of envelopes."""
+    if not isinstance(data, Mapping):
+        return {}, {}, data
+    catalog = graph.catalog(from_branch or branch)
+    nodes: dict[str, Any] = {}
+    edges: dict[str, Any] = {}
+    for given, value in data.items():
+        kind, _, name = str(given).rpartition(":")
+        is_edge = kind == "edge" if kind else name in catalog.edges and name not in catalog.nodes
+        (edges if is_edge else nodes)[name] = value
+    return nodes, edges, None
+
+
+def _tasks_only(progress: Any) -> Callable[[int, int], None] | None:
+    """Bars that count bytes do not understand tasks; only a listener that says so hears of them."""
+    return progress if getattr(progress, "counts_tasks", False) else None
+
+
+class SparkView:
+    """`graph.spark`: the graph as DataFrames, SQL views and distributed analytics."""
+
+    def __init__(self, graph: Graph, spark: SparkSession | None = None) -> None:
+        self._graph = graph
+        self._given = spark
+
+    @property
+    def session(self) -> SparkSession:
+        """The Spark session in use; started when there is none."""
+        return self._given or session()
+
+    def table(self, type_name: str, at: Target = None, columns: Sequence[str] | None = None) -> DataFrame:
+        """A node or edge type as a DataFrame."""
+        return read_type(self.session, self._graph, type_name, at, columns)
+
+    def views(self, at: Target = None, *, prefix: str = "") -> list[str]:
+        """Register one SQL view per type, all of one snapshot; returns their names."""
+        return register_views(self.session, self._graph, at, prefix=prefix)
+
+    def sql(self, query: str, at: Target = None) -> DataFrame:
+        """Answer one SQL query over the views of a snapshot."""
+        self.views(at)
+        return self.session.sql(query)
+
+    @property
+    def analytics(self) -> SparkAnalytics:
+        """Whole-graph algorithms, run by tasks."""
+        return SparkAnalytics(self.session, self._graph)
+
+
+def view(graph: Graph) -> SparkView:
+    """`graph.spark`."""
+    return SparkView(graph)

@@ -1,0 +1,72 @@
+"""Export on Spark: every type as a directory of Parquet, JSON lines or CSV files, written by tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from omnigraph.errors import InvalidArgument
+from omnigraph.graph import Graph
+from omnigraph.pipeline.views import read_type
+from omnigraph.versioning.repository import Target
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_FORMATS = {"parquet": "parquet", "jsonl": "json", "csv": "csv", "orc": "orc"}
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """What was written: the directory of each type."""
+
+    graph_commit_id: str
+    directories: dict[str, str]
+
+
+def export(
+    spark: SparkSession, graph: Graph, path: str, format: str = "parquet", at: Target = None, *,
+    types: Sequence[str] | None = None, partition_by: Sequence[str] = (), files: int | None = None,
+) -> Exported:  # fmt: skip
+    """Write the types of one snapshot below `path`, a directory each; edges have columns `from` and `to`.
+
+    `partition_by` names properties that become directories; `files` is how many files each type is written to.
+    """
+    if format not in _FORMATS:
+        raise InvalidArgument(f"format {format!r} is unknown", hint=f"use one of {', '.join(_FORMATS)}")
+    catalog = graph.catalog(at)
+    commit_id = graph.snapshot(at).commit_id
+    written: dict[str, str] = {}
+    for name in types or [*sorted(catalog.nodes), *sorted(catalog.edges)]:
+        is_edge = name not in catalog.nodes
+        entity = catalog.edge(name) if is_edge else catalog.node(name)
+        frame = read_type(spark, graph, name, commit_id)
+        if is_edge:
+            frame = frame.withColumnsRenamed({"src": "from", "dst": "to"})
+        elif entity.key:
+            frame = frame.drop("id")  # derived from the key when it is loaded again
+        if files is not None:
+            frame = frame.repartition(files)
+        directory = f"{path.rstrip('/')}/{'edges' if is_edge else 'nodes'}/{name}"
+        by = [column for column in partition_by if column in frame.columns]
+        _write(frame, format, directory, by)
+        written[name] = directory
+    return Exported(commit_id, written)
+
+
+def _write(frame: DataFrame, format: str, directory: str, by: Sequence[str]) -> None:
+    writer = frame.write.mode("errorifexists").format(_FORMATS[format])
+    if by:
+        writer = writer.partitionBy(*by)
+    if format == "csv":
+        nested = [field.name for field in frame.schema.fields if field.dataType.typeName() in ("array", "binary")]
+        if nested:
+            raise InvalidArgument(
+                f"{nested[0]!r} of {directory.rsplit('/', 1)[-1]} has no place in a CSV file",
+                hint="use parquet or jsonl, or leave the type out",
+            )
+        writer = writer.option("header", "true").option("timestampFormat", "yyyy-MM-dd'T'HH:mm:ss.SSSXXX")
+    if format == "jsonl":
+        writer = writer.option("timestampFormat", "yyyy-MM-dd'T'HH:mm:ss.SSSXXX")
+    writer.save(directory)
