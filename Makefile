@@ -24,7 +24,7 @@ test: $(STAMP) ## the whole suite, without the long randomised runs
 	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile
 
 test-fast: $(STAMP) ## unit tests and everything that needs no second process
-	$(BIN)/python -m pytest -m "not slow and not processes and not s3" -n 2 --dist loadfile
+	$(BIN)/python -m pytest -m "not slow and not processes and not s3 and not spark" -n 2 --dist loadfile
 
 test-slow: $(STAMP) ## the long randomised runs
 	$(BIN)/python -m pytest -m slow -s

@@ -8,24 +8,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from omnigraph.pipeline.analytics import SparkAnalytics as analytics
     from omnigraph.pipeline.api import load, run, validate
-    from omnigraph.pipeline.export import export
     from omnigraph.pipeline.job import read_job
-    from omnigraph.pipeline.session import session
     from omnigraph.pipeline.sources import Files
+    from omnigraph.pipeline.spark_analytics import SparkAnalytics as analytics
+    from omnigraph.pipeline.spark_export import export
+    from omnigraph.pipeline.spark_session import session
     from omnigraph.pipeline.views import read_type, register_views
 
 _WHERE = {
-    "analytics": ("omnigraph.pipeline.analytics", "SparkAnalytics"),
-    "export": ("omnigraph.pipeline.export", "export"),
+    "analytics": ("omnigraph.pipeline.spark_analytics", "SparkAnalytics"),
+    "export": ("omnigraph.pipeline.spark_export", "export"),
     "Files": ("omnigraph.pipeline.sources", "Files"),
     "load": ("omnigraph.pipeline.api", "load"),
     "read_job": ("omnigraph.pipeline.job", "read_job"),
     "read_type": ("omnigraph.pipeline.views", "read_type"),
     "register_views": ("omnigraph.pipeline.views", "register_views"),
     "run": ("omnigraph.pipeline.api", "run"),
-    "session": ("omnigraph.pipeline.session", "session"),
+    "session": ("omnigraph.pipeline.spark_session", "session"),
     "validate": ("omnigraph.pipeline.api", "validate"),
 }
 

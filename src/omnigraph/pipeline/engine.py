@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import InvalidArgument
 from omnigraph.graph import Graph
-from omnigraph.pipeline.analytics import SparkAnalytics
 from omnigraph.pipeline.api import load as bulk_load
-from omnigraph.pipeline.session import session
+from omnigraph.pipeline.spark_analytics import SparkAnalytics
+from omnigraph.pipeline.spark_session import session
 from omnigraph.pipeline.views import read_type, register_views
 from omnigraph.versioning.repository import Target
 from omnigraph.write.load import LoadResult

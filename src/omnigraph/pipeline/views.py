@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph.graph import Graph
 from omnigraph.pipeline.datasource import NAME
-from omnigraph.pipeline.session import adopt
+from omnigraph.pipeline.spark_session import adopt
 from omnigraph.versioning.repository import Target
 
 if TYPE_CHECKING:

@@ -79,7 +79,7 @@ def run(
     from omnigraph.cli.commands.load import write_rejects
     from omnigraph.pipeline.api import run as run_job
     from omnigraph.pipeline.api import validate as check
-    from omnigraph.pipeline.session import session
+    from omnigraph.pipeline.spark_session import session
 
     parsed, graph = _opened(job, store)
     problems = check(parsed, graph)
@@ -116,7 +116,7 @@ def spark_shell(
     """A Python shell with `spark`, `graph` and one SQL view per type."""
     import code
 
-    from omnigraph.pipeline.session import session
+    from omnigraph.pipeline.spark_session import session
     from omnigraph.pipeline.views import register_views
 
     graph = options.open_to_read(uri, store)
@@ -124,7 +124,8 @@ def spark_shell(
     note("starting Spark ...")
     spark = session(master)
     views = register_views(spark, graph, target)
-    banner = f"spark, graph and the views {', '.join(views)} are ready. Try: spark.sql('select count(*) from {views[0]}').show()"
+    hint = f"spark.sql('select count(*) from {views[0]}').show()" if views else "graph.schema.show()"
+    banner = f"spark, graph and the views {', '.join(views)} are ready. Try: {hint}"
     code.interact(banner=banner, local={"spark": spark, "graph": graph}, exitmsg="")
 
 
@@ -140,7 +141,8 @@ def _opened(job: Path, store: str | None) -> tuple[Job, Graph]:
 def _example(graph: Graph) -> str:
     catalog = graph.catalog()
     lines = [f"graph: {graph.uri}", "mode: append        # or merge, overwrite", "on_error: fail      # or reject", ""]
-    for section, types in (("nodes", catalog.nodes), ("edges", catalog.edges)):
+    sections: list[tuple[str, dict[str, Any]]] = [("nodes", dict(catalog.nodes)), ("edges", dict(catalog.edges))]
+    for section, types in sections:
         if types:
             lines.append(f"{section}:")
         for name, entity in sorted(types.items()):

@@ -19,7 +19,7 @@ from omnigraph.execution.analytics.blocks import Block, Kernel, Values
 from omnigraph.execution.analytics.view import GraphView
 from omnigraph.graph import Graph
 from omnigraph.handles.analytics import Edges
-from omnigraph.pipeline.session import require_tasks
+from omnigraph.pipeline.spark_session import require_tasks
 from omnigraph.pipeline.workers import store_of
 from omnigraph.storage.layout import STAGING
 from omnigraph.versioning.refs import MAIN

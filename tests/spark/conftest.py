@@ -1,0 +1,25 @@
+"""One Spark session for all tests of this directory: starting a JVM takes longer than most of them."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def spark():
+    from omnigraph import pipeline
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        session = pipeline.session("local[2]", config={"spark.task.maxFailures": "4"})
+    yield session
+    session.stop()
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if "/spark/" in str(item.path):
+            item.add_marker(pytest.mark.spark)
+            item.add_marker(pytest.mark.xdist_group("spark"))
