@@ -138,6 +138,12 @@ def do_load(
     return commit.graph_commit_id
 
 
+def do_mutate(uri: str, text: str, params: dict[str, Any] | None = None) -> list[int]:
+    """Run a mutation; gives the affected counts."""
+    result = _graph(uri).mutate(text, params=params)
+    return [result.affected_nodes, result.affected_edges]
+
+
 def do_delete(uri: str, type_name: str, ids: list[str], branch: str = "main") -> list[int]:
     """One delete; how many nodes and edges went."""
     result = _graph(uri).delete(type_name, ids, branch)

@@ -10,7 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, assert_never
 
-from omnigraph.errors import CorruptGraph
+import pyarrow as pa
+
+from omnigraph.errors import CorruptGraph, Unsupported
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,18 @@ class Reshape:
     note: str
 
 
-Effect = AppendRows | ReplaceRows | OverwriteRows | Reshape
+@dataclass(frozen=True, slots=True)
+class UnwrittenRows:
+    """`AppendRows`, or `ReplaceRows` where there are ids, of a few rows that are in no file yet.
+
+    Whoever publishes writes them, in one file with the rows of others. Lives in memory only.
+    """
+
+    ids: tuple[str, ...]
+    rows: pa.Table
+
+
+Effect = AppendRows | ReplaceRows | OverwriteRows | Reshape | UnwrittenRows
 
 
 def effect_to_json(effect: Effect) -> dict[str, Any]:
@@ -69,6 +82,8 @@ def effect_to_json(effect: Effect) -> dict[str, Any]:
             return {"kind": "overwrite", "fragments": _fragments_to_json(fragments)}
         case Reshape(note):
             return {"kind": "reshape", "note": note}
+        case UnwrittenRows():
+            raise Unsupported("rows that are in no file yet cannot be part of an intent")
         case _:
             assert_never(effect)
 

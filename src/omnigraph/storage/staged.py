@@ -12,7 +12,15 @@ from lance import LanceDataset, LanceOperation
 from lance.fragment import FragmentMetadata, write_fragments
 
 from omnigraph.errors import Unsupported
-from omnigraph.storage.effects import AppendRows, Effect, OverwriteRows, ReplaceRows, Reshape, WrittenFragment
+from omnigraph.storage.effects import (
+    AppendRows,
+    Effect,
+    OverwriteRows,
+    ReplaceRows,
+    Reshape,
+    UnwrittenRows,
+    WrittenFragment,
+)
 from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.faults import translated
 from omnigraph.storage.layout import detached_file
@@ -50,6 +58,14 @@ def write_rows(store: TableStore, base: Table, rows: pa.Table | pa.RecordBatchRe
     return tuple(WrittenFragment(json.dumps(f.to_json()), f.files[0].path, f.physical_rows, hashes) for f in written)
 
 
+def written(store: TableStore, base: Table, effect: Effect) -> Effect:
+    """The same effect with its rows in files."""
+    if not isinstance(effect, UnwrittenRows):
+        return effect
+    fragments = write_rows(store, base, effect.rows) if effect.rows.num_rows else ()
+    return ReplaceRows(effect.ids, fragments) if effect.ids else AppendRows(fragments)
+
+
 def apply_effect(store: TableStore, base: Table, effect: Effect, tail: Tail) -> Staged:
     """Commit an effect, detached, on top of `base`."""
     match effect:
@@ -60,6 +76,8 @@ def apply_effect(store: TableStore, base: Table, effect: Effect, tail: Tail) -> 
         case OverwriteRows(fragments):
             everything = list(base.fragments)
             return _update(store, base, fragments, removed=everything, updated=[], deleted_ids=())
+        case UnwrittenRows():
+            return apply_effect(store, base, written(store, base, effect), tail)
         case Reshape(note):
             raise Unsupported(f"{note} belongs to one version of {base.path} and cannot be applied to another")
         case _:

@@ -19,6 +19,8 @@ from omnigraph.versioning.snapshot import TableEntry
 
 PLAN_FORMAT = 1
 MAX_SERIALISED_IDS = 10_000
+UNSTAGED = 0
+"""The staged version of a change that the publisher stages itself, once it knows what it is published with."""
 
 
 @dataclass(frozen=True, slots=True)

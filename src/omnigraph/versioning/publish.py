@@ -25,10 +25,11 @@ from omnigraph.errors import (
 from omnigraph.storage.manifest_table import ManifestVersion
 from omnigraph.versioning import history
 from omnigraph.versioning.commits import MAINTENANCE, GraphCommit
+from omnigraph.versioning.group import Member, composed, is_groupable
 from omnigraph.versioning.intents import Intents
 from omnigraph.versioning.manifest import ManifestState
 from omnigraph.versioning.plan import PublishPlan, TableChange
-from omnigraph.versioning.requirements import rebase
+from omnigraph.versioning.requirements import rebase, require_holds
 from omnigraph.versioning.snapshot import TableEntry
 from omnigraph.versioning.store import GraphStore, now_us, ticks
 from omnigraph.versioning.tips import BranchTip, Tips, require_open
@@ -53,10 +54,16 @@ class Publisher:
         """
         self._store.require_writable()
         tip = self._tips.of(plan.branch, plan.native_branch)
+        if is_groupable(plan):
+            return self._publish_among_others(tip, plan)
+        with tip.turn():
+            return self.publish_in_turn(tip, plan, keep_intent=keep_intent)
+
+    def publish_in_turn(self, tip: BranchTip, plan: PublishPlan, *, keep_intent: bool = False) -> GraphCommit:
+        """`publish` for a caller who holds the branch's turn."""
         attempt = _Attempt(self._store, plan)
         try:
-            with tip.turn():
-                commit = self._until_published(tip, attempt)
+            commit = self._until_published(tip, attempt)
         except OmnigraphError as error:
             self._report_failure(plan, attempt, error, keep_intent)
             raise
@@ -67,6 +74,40 @@ class Publisher:
         if plan.has_intent and not keep_intent:
             self._intents.finish(plan.commit_id)
         return commit
+
+    def _publish_among_others(self, tip: BranchTip, plan: PublishPlan) -> GraphCommit:
+        """Whoever's turn comes first publishes for all who wait and can share a commit; the others find it done."""
+        member = tip.gathering.join(plan)
+        try:
+            with tip.turn():
+                if not member.settled:
+                    self._publish_together(tip, tip.gathering.take(member))
+        finally:
+            tip.gathering.leave(member)
+        return member.result()
+
+    def _publish_together(self, tip: BranchTip, members: Sequence[Member]) -> None:
+        if len(members) > 1:
+            commit = self._one_commit(tip, [member.plan for member in members])
+            if commit is not None:
+                for member in members:
+                    member.settle(lambda _: commit)
+        for member in members:  # alone, or each by itself because one of them stood in the way
+            member.settle(lambda plan: self.publish_in_turn(tip, plan))
+
+    def _one_commit(self, tip: BranchTip, plans: Sequence[PublishPlan]) -> GraphCommit | None:
+        """All plans as one commit; None when they are better published one by one, which nothing stands against."""
+        state, _, _ = tip.swap_base()
+        attempt: _Attempt | None = None
+        try:
+            for plan in plans:
+                require_holds(self._store, plan, state)
+            attempt = _Attempt(self._store, composed(self._store, plans, state))
+            return self._until_published(tip, attempt)
+        except OmnigraphError as error:
+            if attempt is not None and attempt.unknown_slot is not None:
+                raise OutcomeUnknown(attempt.plan.commit_id) from error
+            return None
 
     def close_branch(self, tip: BranchTip) -> bool:
         """Publish the version after which a branch takes no more writes. Every late writer loses its swap to it.

@@ -10,11 +10,12 @@ from dataclasses import replace
 from typing import assert_never
 
 from omnigraph.errors import ConstraintConflict, EndpointConflict, ExpectedVersionMismatch, KeyConflict, SchemaMoved
-from omnigraph.storage.effects import AppendRows, OverwriteRows, ReplaceRows, Reshape
+from omnigraph.storage.effects import AppendRows, OverwriteRows, ReplaceRows, Reshape, UnwrittenRows
 from omnigraph.storage.lookup import MAX_LISTED, existing_ids, in_list, missing_ids, rows_where_any, rows_with_values
 from omnigraph.storage.tables import Table
 from omnigraph.versioning.manifest import ManifestState
 from omnigraph.versioning.plan import (
+    UNSTAGED,
     CardinalityWithin,
     KeysAbsent,
     KeysPresent,
@@ -36,11 +37,23 @@ def rebase(store: GraphStore, plan: PublishPlan, state: ManifestState) -> Publis
 
     Raises a `ConflictError` when the outcome could differ from what the writer validated.
     """
+    moved = require_holds(store, plan, state)
+    unstaged = {change.table_key for change in plan.changes if change.staged_version == UNSTAGED}
+    if not moved and not unstaged:
+        return plan
+    moved |= unstaged
+    changes = tuple(
+        stage_change(store, state.tables[c.table_key], c.effect, plan.commit_id) if c.table_key in moved else c
+        for c in plan.changes
+    )
+    return replace(plan, changes=changes, pins={key: Pin.of(state.tables[key]) for key in plan.pins})
+
+
+def require_holds(store: GraphStore, plan: PublishPlan, state: ManifestState) -> set[str]:
+    """The tables of a plan that moved since it was made; raises when what it validated does not hold any more."""
     if plan.schema_hash != state.schema_hash:
         raise SchemaMoved(expected=plan.schema_hash, actual=state.schema_hash)
     moved = {key for key, pin in plan.pins.items() if _entry(plan, state, key).staged_version != pin.staged_version}
-    if not moved:
-        return plan
     logically = {key for key in moved if state.tables[key].content_version != plan.pins[key].content_version}
     for requirement in plan.requirements:
         if requirement.table_key in logically:
@@ -49,11 +62,7 @@ def rebase(store: GraphStore, plan: PublishPlan, state: ManifestState) -> Publis
         if change.table_key in moved:
             _require_replayable(store, plan, change, state.tables[change.table_key], change.table_key in logically)
     _require_graftable(plan, state, moved, logically)
-    changes = tuple(
-        stage_change(store, state.tables[c.table_key], c.effect, plan.commit_id) if c.table_key in moved else c
-        for c in plan.changes
-    )
-    return replace(plan, changes=changes, pins={key: Pin.of(state.tables[key]) for key in plan.pins})
+    return moved
 
 
 def _require_graftable(plan: PublishPlan, state: ManifestState, moved: set[str], logically: set[str]) -> None:
@@ -134,8 +143,8 @@ def _require_replayable(
     match change.effect:
         case AppendRows():
             return
-        case ReplaceRows(ids, _):
-            if logically and not (plan.rebase_updates and _same_rows(store, change, entry, ids)):
+        case ReplaceRows(ids, _) | UnwrittenRows(ids, _):
+            if ids and logically and not (plan.rebase_updates and _same_rows(store, change, entry, ids)):
                 raise mismatch
         case OverwriteRows():
             if logically:
@@ -151,6 +160,8 @@ def _same_rows(store: GraphStore, change: TableChange, entry: TableEntry, ids: t
     """True when the rows that the write replaces are, in the moved table, still the ones it saw."""
     if len(ids) > MAX_LISTED:
         return False
+    if not ids:
+        return True
     before = store.tables.open(change.location, change.base_version)
     after = open_table(store, entry)
     where = in_list("id", ids)

@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from omnigraph.storage.effects import AppendRows, Effect, OverwriteRows, ReplaceRows, Reshape, WrittenFragment
+from omnigraph.storage.effects import (
+    AppendRows,
+    Effect,
+    OverwriteRows,
+    ReplaceRows,
+    Reshape,
+    UnwrittenRows,
+    WrittenFragment,
+)
 from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.indexes import high_water
 from omnigraph.storage.layout import CHANGES, fnv1a64
-from omnigraph.storage.staged import Staged, apply_effect, durable_files
+from omnigraph.storage.staged import Staged, apply_effect, durable_files, written
 from omnigraph.storage.tables import Table
-from omnigraph.versioning.plan import TableChange
+from omnigraph.versioning.plan import UNSTAGED, TableChange
 from omnigraph.versioning.snapshot import TableEntry
 from omnigraph.versioning.store import GraphStore
 
@@ -26,11 +34,12 @@ def open_table(store: GraphStore, entry: TableEntry) -> Table:
 def stage_change(store: GraphStore, entry: TableEntry, effect: Effect, commit_id: str) -> TableChange:
     """Apply an effect to a pin. Called again, with the same effect, when the pin moved before the publish."""
     base = open_table(store, entry)
+    effect = written(store.tables, base, effect)
     staged = apply_effect(store.tables, base, effect, entry.tail)
     table = staged.table
     tail = entry.tail
-    for fragment_id, written in zip(staged.new_fragments, _fragments(effect), strict=False):
-        tail = tail.extended(fragment_id, written.hashes)
+    for fragment_id, fragment in zip(staged.new_fragments, _fragments(effect), strict=False):
+        tail = tail.extended(fragment_id, fragment.hashes)
     return TableChange(
         table_key=entry.table_key,
         location=entry.location,
@@ -42,6 +51,19 @@ def stage_change(store: GraphStore, entry: TableEntry, effect: Effect, commit_id
         changes=_summary(store, entry, staged, commit_id),
         tail=tail.restricted(table.uncovered_fragments),
         files=tuple(durable_files(staged)),
+    )
+
+
+def unstaged_change(entry: TableEntry, effect: Effect) -> TableChange:
+    """An effect that the publisher will apply to whatever pin it finds."""
+    return TableChange(
+        table_key=entry.table_key,
+        location=entry.location,
+        effect=effect,
+        base_version=entry.staged_version,
+        staged_version=UNSTAGED,
+        row_count=entry.row_count,
+        high_water=entry.high_water,
     )
 
 
@@ -65,7 +87,7 @@ def _fragments(effect: Effect) -> tuple[WrittenFragment, ...]:
     match effect:
         case AppendRows(fragments) | ReplaceRows(_, fragments) | OverwriteRows(fragments):
             return fragments
-        case Reshape():
+        case Reshape() | UnwrittenRows():
             return ()
 
 

@@ -16,6 +16,7 @@ from omnigraph.errors import BranchGone, BranchNotFound, StorageError, VersionNo
 from omnigraph.storage.layout import manifest_path
 from omnigraph.storage.locks import advisory_lock
 from omnigraph.storage.manifest_table import ManifestVersion
+from omnigraph.versioning.group import Gathering
 from omnigraph.versioning.manifest import ManifestState, RowWriter, read_state
 from omnigraph.versioning.store import GraphStore, ticks
 
@@ -29,6 +30,11 @@ class FairLock:
         self._mutex = threading.Lock()
         self._waiting: deque[threading.Event] = deque()
         self._held = False
+
+    @property
+    def is_held(self) -> bool:
+        """Whether somebody has it just now."""
+        return self._held
 
     @contextmanager
     def turn(self) -> Iterator[None]:
@@ -67,10 +73,16 @@ class BranchTip:
         self.location = manifest_path(native_branch)
         self.rows = RowWriter()
         self._store = store
+        self.gathering = Gathering()
         self._queue = FairLock()
         self._lock = threading.Lock()
         self._known: tuple[ManifestState, ManifestVersion] | None = None
         self._verified_at = 0.0
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether somebody publishes: a small write that comes now can leave its work to the next publish."""
+        return self._queue.is_held
 
     @contextmanager
     def turn(self) -> Iterator[None]:

@@ -28,6 +28,7 @@ from omnigraph.versioning.repository import Repository
 from omnigraph.versioning.snapshot import TableEntry
 from omnigraph.versioning.staging import open_table, stage_reshape
 from omnigraph.versioning.store import mint
+from omnigraph.versioning.tips import BranchTip
 from omnigraph.write.validation.keys import unique_columns
 
 FOLD_FRAGMENTS = 64
@@ -44,9 +45,9 @@ def key_columns(entity: EntityType) -> tuple[str, ...]:
 
 def is_fold_due(table: Table, entry: TableEntry) -> bool:
     """True for the write that crossed a threshold. The steps let another writer take over when that one failed."""
-    uncovered = table.uncovered_fragments
-    excess = len(uncovered) - FOLD_FRAGMENTS
-    if excess > 0 and (excess - 1) % FOLD_STEP == 0:
+    excess = len(table.uncovered_fragments) - FOLD_FRAGMENTS
+    added = len(entry.changes.get("added", ())) or 1  # writes that shared a commit crossed the threshold together
+    if excess > 0 and (excess - 1) % FOLD_STEP < added:
         return True
     return entry.tail.size > FOLD_HASHES or _uncovered_rows(table) > FOLD_ROWS
 
@@ -76,11 +77,18 @@ def fold_if_needed(repository: Repository, branch: str, native_branch: str | Non
 
 def _fold_newest(repository: Repository, branch: str, native_branch: str | None, key: str) -> None:
     """Fold a table of the branch as it is now. The write that made it due is done and acknowledged already."""
+    tip = repository.tips.of(branch, native_branch)
     try:
-        state, _, _ = repository.tips.of(branch, native_branch).swap_base()
+        state, _, _ = tip.swap_base()
         entry = state.tables.get(key)
-        if entry is not None and not state.closed and open_table(repository.store, entry).uncovered_fragments:
+        if entry is None or state.closed or not open_table(repository.store, entry).uncovered_fragments:
+            return
+        if _uncovered_rows(open_table(repository.store, entry)) > FOLD_ROWS:
             fold(repository, state, entry)
+        else:
+            # A short fold keeps the turn: among busy writers it would lose every race.
+            with tip.turn():
+                _fold_in_turn(repository, tip, key)
     except ConflictError:
         return  # somebody else wrote or folded: a later write takes over
     except OmnigraphError as error:
@@ -88,8 +96,18 @@ def _fold_newest(repository: Repository, branch: str, native_branch: str | None,
             warnings.warn(f"{key} could not be folded: {error.message}", RuntimeWarning, stacklevel=2)
 
 
-def fold(repository: Repository, state: ManifestState, entry: TableEntry) -> None:
-    """Fold one table in a maintenance commit of its own."""
+def _fold_in_turn(repository: Repository, tip: BranchTip, key: str) -> None:
+    state, _, _ = tip.swap_base()
+    entry = state.tables.get(key)
+    if entry is None or state.closed:
+        return
+    # Who waited for the turn may find that another has folded meanwhile.
+    if len(open_table(repository.store, entry).uncovered_fragments) > FOLD_FRAGMENTS or entry.tail.size > FOLD_HASHES:
+        fold(repository, state, entry, tip)
+
+
+def fold(repository: Repository, state: ManifestState, entry: TableEntry, tip: BranchTip | None = None) -> None:
+    """Fold one table in a maintenance commit of its own. With `tip`, the caller holds the branch's turn."""
     store = repository.store
     base = open_table(store, entry)
     columns = key_columns(store.catalog(state.schema_hash).type_of(entry.table_key))
@@ -97,7 +115,11 @@ def fold(repository: Repository, state: ManifestState, entry: TableEntry) -> Non
     if table.version == base.version:
         return
     change = stage_reshape(entry, table, mark, _files(base, table), "fold")
-    repository.publisher.publish(_plan(state, entry, replace(change, changes={"base": str(base.version)})))
+    plan = _plan(state, entry, replace(change, changes={"base": str(base.version)}))
+    if tip is None:
+        repository.publisher.publish(plan)
+    else:
+        repository.publisher.publish_in_turn(tip, plan)
     hit(Point.FOLD_PUBLISHED)
 
 

@@ -130,6 +130,13 @@ class Intake:
                 last[entity_id] = index
         return replaced
 
+    def few_rows(self) -> Mapping[str, pa.Table] | None:
+        """The rows of a load of one type that is held as a whole; None for other loads."""
+        if len(self.gathered) != 1:
+            return None
+        [(key, mine)] = self.gathered.items()
+        return {key: pa.concat_tables(mine.held)} if mine.held and not mine.writes else None
+
     def fragments(self) -> Mapping[str, tuple[WrittenFragment, ...]]:
         """Data files of every row, by table."""
 

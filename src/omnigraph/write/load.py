@@ -83,7 +83,9 @@ def load_rows(repository: Repository, request: LoadRequest, *, fresh: bool = Tru
         intake.gathered = {key: mine for key, mine in intake.gathered.items() if mine.count}
     commit = None
     if intake.gathered and not request.dry_run:
-        commit = txn.commit(_effects(intake, request.mode), verdict.requirements, rebase_updates=request.mode == MERGE)
+        commit = txn.commit(
+            _effects(txn, intake, request.mode), verdict.requirements, rebase_updates=request.mode == MERGE
+        )
     return LoadResult(
         request.branch, request.mode, _counts(counts, "node"), _counts(counts, "edge"), commit,
         dry_run=request.dry_run, rejected=rejected,
@@ -133,16 +135,20 @@ def _read(txn: WriteTxn, request: LoadRequest, found: Findings, skipped: set[Pla
     return intake
 
 
-def _effects(intake: Intake, mode: str) -> dict[str, Effect]:
+def _effects(txn: WriteTxn, intake: Intake, mode: str) -> dict[str, Effect]:
+    replaced = {
+        key: mine.keys["id"].drop_null().to_pylist() if mode == MERGE and not mine.fresh_ids else []
+        for key, mine in intake.gathered.items()
+    }
+    small = intake.few_rows()
+    if small is not None and mode != OVERWRITE:
+        return {key: txn.effect(key, rows, replaced[key], alone=False) for key, rows in small.items()}
     effects: dict[str, Effect] = {}
     for key, fragments in intake.fragments().items():
-        mine = intake.gathered[key]
         if mode == OVERWRITE:
             effects[key] = OverwriteRows(fragments)
-        elif mode == MERGE and not mine.fresh_ids:
-            effects[key] = ReplaceRows(tuple(mine.keys["id"].drop_null().to_pylist()), fragments)
         else:
-            effects[key] = AppendRows(fragments)
+            effects[key] = ReplaceRows(tuple(replaced[key]), fragments) if replaced[key] else AppendRows(fragments)
     return effects
 
 

@@ -15,8 +15,7 @@ from omnigraph.execution.arrow.evaluate import Evaluator, Request, Scope
 from omnigraph.execution.arrow.frame import Frame
 from omnigraph.query import ir
 from omnigraph.schema.catalog import EdgeType, EntityType
-from omnigraph.storage.effects import AppendRows, Effect, ReplaceRows
-from omnigraph.storage.staged import write_rows
+from omnigraph.storage.effects import Effect
 from omnigraph.versioning.commits import GraphCommit
 from omnigraph.versioning.plan import Requirement, Unmoved
 from omnigraph.versioning.repository import Repository
@@ -222,10 +221,5 @@ def _column(entity: EntityType, name: str) -> str:
 
 
 def _effects(txn: WriteTxn, deltas: Mapping[str, TableDelta]) -> dict[str, Effect]:
-    effects: dict[str, Effect] = {}
-    for key, delta in deltas.items():
-        written = delta.written
-        fragments = write_rows(txn.store.tables, txn.table(key), written) if written.num_rows else ()
-        replaced = tuple(delta.gone)
-        effects[key] = ReplaceRows(replaced, fragments) if replaced else AppendRows(fragments)
-    return effects
+    alone = len(deltas) > 1
+    return {key: txn.effect(key, delta.written, delta.gone, alone=alone) for key, delta in deltas.items()}

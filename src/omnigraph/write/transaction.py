@@ -6,11 +6,13 @@ A write that touches several tables leaves an intent before it stages, so that a
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+
+import pyarrow as pa
 
 from omnigraph.errors import OmnigraphError, OutcomeUnknown
 from omnigraph.schema.catalog import Catalog
-from omnigraph.storage.effects import Effect
+from omnigraph.storage.effects import AppendRows, Effect, ReplaceRows, UnwrittenRows
 from omnigraph.storage.staged import write_rows
 from omnigraph.storage.tables import Table
 from omnigraph.versioning.commits import LOGICAL, GraphCommit
@@ -20,11 +22,12 @@ from omnigraph.versioning.manifest import ManifestState
 from omnigraph.versioning.plan import Pin, PublishPlan, Requirement, TableChange
 from omnigraph.versioning.repository import Repository
 from omnigraph.versioning.snapshot import TableEntry
-from omnigraph.versioning.staging import open_table, stage_change
+from omnigraph.versioning.staging import open_table, stage_change, unstaged_change
 from omnigraph.versioning.store import mint
 from omnigraph.write.coverage import fold_if_needed
 
 __all__ = ["WriteTxn", "write_rows"]
+_FEW_ROWS = 64
 
 
 class WriteTxn:
@@ -91,6 +94,23 @@ class WriteTxn:
         if self._announced:
             self.repository.intents.withdraw(self.commit_id)
 
+    def effect(self, table_key: str, rows: pa.Table, replaced: Sequence[str] = (), *, alone: bool = True) -> Effect:
+        """Add rows to a table after removing those with the ids given.
+
+        Not `alone` are the few rows of a write that has no other table: when somebody publishes just now, whoever
+        publishes next writes them together with the rows of all who wait.
+        """
+        ids = tuple(replaced)
+        tip = self.repository.tips.of(self.base.branch, self.base.native_branch)
+        if not alone and rows.num_rows <= _FEW_ROWS and tip.is_busy and self._may_share:
+            return UnwrittenRows(ids, rows)
+        fragments = write_rows(self.store.tables, self.table(table_key), rows) if rows.num_rows else ()
+        return ReplaceRows(ids, fragments) if ids else AppendRows(fragments)
+
+    @property
+    def _may_share(self) -> bool:
+        return self._expect_head is None and self._idempotency_key is None
+
     def commit(
         self, effects: Mapping[str, Effect], requirements: Iterable[Requirement], *, rebase_updates: bool = False,
         graft: Graft = NO_GRAFT, files: Iterable[str] = (),
@@ -137,6 +157,9 @@ class WriteTxn:
             raise OutcomeUnknown(self.commit_id) from error
 
     def _stage(self, effects: Mapping[str, Effect]) -> tuple[TableChange, ...]:
+        if any(isinstance(effect, UnwrittenRows) for effect in effects.values()):
+            return tuple(unstaged_change(self.entry(key), effect) for key, effect in effects.items())
+
         def stage(key: str) -> TableChange:
             return stage_change(self.store, self.entry(key), effects[key], self.commit_id)
 

@@ -94,11 +94,12 @@ def load(
     """Write the nodes and edges of files in one commit."""
     if max_errors is not None and rejects is None:
         options.usage("--max-errors needs --rejects")
+    source = _source(data or [], node or [], edge or [])
     where = options.location(uri, store)
     if mode is Mode.overwrite:
         options.require_consent(where, "load --mode overwrite", yes=yes, json=json)
     graph = options.open_to_write("load", where, quiet=quiet)
-    with _reading(data or [], node or [], edge or [], show_progress=not quiet) as (source, advance):
+    with _watched(source, show=not quiet) as advance:
         result = graph.load(
             source, mode=mode.value, branch=branch, from_branch=base, actor=actor, message=message,
             expect_head=if_commit, progress=advance, dry_run=dry_run, ignore_unknown=ignore_unknown,
@@ -127,36 +128,40 @@ def write_rejects(path: Path, result: LoadResult) -> None:
         raise InvalidArgument(f"{path} cannot be written: {error.strerror or error}") from error
 
 
-@contextmanager
-def _reading(
-    data: list[str], node: list[str], edge: list[str], *, show_progress: bool
-) -> Iterator[tuple[Any, Callable[[int], None]]]:
-    """What to load, and who hears how far it got: a bar on stderr for someone who watches."""
+def _source(data: list[str], node: list[str], edge: list[str]) -> Any:
+    """What to load: stdin, files of envelopes, or files by type."""
     if bool(data) == bool(node or edge):
         options.usage("give --data FILE, or --node TYPE=FILE and --edge TYPE=FILE")
     if data == ["-"]:
-        yield sys.stdin.buffer, lambda _: None
-        return
-    source: Any = [Path(name) for name in data]
-    if not data:
-        source = {}
-        for kind, given in (("node", node), ("edge", edge)):
-            for each in given:
-                name, _, path = each.partition("=")
-                if not path:
-                    options.usage(f"--{kind} {each}: write --{kind} TYPE=FILE")
-                source.setdefault(f"{kind}:{name}", []).append(Path(path))
-    paths = [Path(name) for name in data] or [path for many in source.values() for path in many]
-    if not (show_progress and sys.stderr.isatty() and all(path.is_file() for path in paths)):
-        yield source, lambda _: None
+        return sys.stdin.buffer
+    if data:
+        return [Path(name) for name in data]
+    source: dict[str, list[Path]] = {}
+    for kind, given in (("node", node), ("edge", edge)):
+        for each in given:
+            name, _, path = each.partition("=")
+            if not path:
+                options.usage(f"--{kind} {each}: write --{kind} TYPE=FILE")
+            source.setdefault(f"{kind}:{name}", []).append(Path(path))
+    return source
+
+
+@contextmanager
+def _watched(source: Any, *, show: bool) -> Iterator[Callable[[int], None]]:
+    """Who hears how far a load got: a bar on stderr for someone who watches."""
+    many = source.values() if isinstance(source, dict) else [source] if isinstance(source, list) else []
+    paths = [path for each in many for path in each]
+    if not (show and sys.stderr.isatty() and paths and all(path.is_file() for path in paths)):
+        yield lambda _: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("loading", total=sum(path.stat().st_size for path in paths))
-        yield source, lambda count: progress.advance(task, count)
+        names = ", ".join(path.name for path in paths[:3])
+        task = progress.add_task(f"reading {names}", total=sum(path.stat().st_size for path in paths))
+        yield lambda count: progress.advance(task, count)
 
 
 def _load_json(graph: Graph, result: LoadResult, actor: str | None) -> dict[str, Any]:

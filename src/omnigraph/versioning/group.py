@@ -1,0 +1,215 @@
+"""Group commit: small writes of one branch that wait at the same time are published together.
+
+Plans may share a commit when the outcome is the same whichever came first. Each plan claims what it writes and what it
+relies on: an id, a unique value, the edges of one source, a whole table. Plans whose claims do not meet are composed:
+their effects are applied to each table at once, their requirements are checked together, and all get the same commit.
+A plan with an intent, a precondition or an idempotency key goes alone: it has to be found under its own id.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+import pyarrow as pa
+
+from omnigraph.storage.effects import AppendRows, Effect, ReplaceRows, UnwrittenRows
+from omnigraph.storage.staged import write_rows
+from omnigraph.storage.tables import Table
+from omnigraph.versioning.commits import LOGICAL, GraphCommit
+from omnigraph.versioning.manifest import ManifestState
+from omnigraph.versioning.plan import (
+    CardinalityWithin,
+    KeysAbsent,
+    KeysPresent,
+    NoIncident,
+    Pin,
+    PublishPlan,
+    Requirement,
+    Unmoved,
+    ValuesAbsent,
+)
+from omnigraph.versioning.staging import open_table, stage_change
+from omnigraph.versioning.store import GraphStore
+
+MAX_MEMBERS = 64
+MAX_CLAIMS = 1_000
+
+
+class Member:
+    """One waiting plan and, in the end, its outcome."""
+
+    def __init__(self, plan: PublishPlan) -> None:
+        self.plan = plan
+        self.claims = claims_of(plan)
+        self._commit: GraphCommit | None = None
+        self._error: BaseException | None = None
+
+    @property
+    def settled(self) -> bool:
+        """Whether somebody has published or refused it."""
+        return self._commit is not None or self._error is not None
+
+    def settle(self, publish: Callable[[PublishPlan], GraphCommit]) -> None:
+        """Publish it and keep what comes of it, unless that has been done."""
+        if self.settled:
+            return
+        try:
+            self._commit = publish(self.plan)
+        except Exception as error:  # noqa: BLE001  it belongs to the caller who waits for this member
+            self._error = error
+
+    def result(self) -> GraphCommit:
+        """The commit, or the error of this very plan."""
+        if self._error is not None:
+            raise self._error
+        assert self._commit is not None
+        return self._commit
+
+
+class Gathering:
+    """Plans that wait for their turn at one branch."""
+
+    def __init__(self) -> None:
+        self._waiting: list[Member] = []
+        self._lock = threading.Lock()
+
+    def join(self, plan: PublishPlan) -> Member:
+        """Wait among the others."""
+        member = Member(plan)
+        with self._lock:
+            self._waiting.append(member)
+        return member
+
+    def take(self, first: Member) -> list[Member]:
+        """A member and those after it that can share its commit; they wait no longer."""
+        with self._lock:
+            chosen, claims = [first], first.claims
+            for other in self._waiting:
+                if other is not first and len(chosen) < MAX_MEMBERS and _can_share(first.plan, other.plan):
+                    if claims.meets(other.claims):
+                        continue
+                    chosen.append(other)
+                    claims = claims | other.claims
+            self._waiting = [each for each in self._waiting if each not in chosen]
+        return chosen
+
+    def leave(self, member: Member) -> None:
+        """Stop waiting, for whatever reason."""
+        with self._lock:
+            if member in self._waiting:
+                self._waiting.remove(member)
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """What a plan needs for itself, and what it needs to stay as it is."""
+
+    own: frozenset[Hashable]
+    kept: frozenset[Hashable]
+
+    def meets(self, other: Claims) -> bool:
+        """Whether the order of two plans could matter."""
+        return not (
+            self.own.isdisjoint(other.own) and self.own.isdisjoint(other.kept) and self.kept.isdisjoint(other.own)
+        )
+
+    def __or__(self, other: Claims) -> Claims:
+        return Claims(self.own | other.own, self.kept | other.kept)
+
+
+def is_groupable(plan: PublishPlan) -> bool:
+    """Small, single-table, and not to be found under its own commit id."""
+    if plan.has_intent or plan.expect_head is not None or plan.idempotency_key is not None:
+        return False
+    if plan.op_class != LOGICAL or len(plan.changes) != 1 or plan.recovery_for_actor is not None:
+        return False
+    effect = plan.changes[0].effect
+    if not isinstance(effect, (AppendRows, ReplaceRows, UnwrittenRows)):
+        return False
+    replaced = () if isinstance(effect, AppendRows) else effect.ids
+    if replaced and not plan.rebase_updates:
+        return False
+    sizes = (len(value) for r in plan.requirements for value in (getattr(r, n, ()) for n in ("ids", "values", "added")))
+    return sum(sizes) + len(replaced) <= MAX_CLAIMS
+
+
+def _can_share(one: PublishPlan, other: PublishPlan) -> bool:
+    """One commit has one author, one kind and one message."""
+    return (one.actor, one.kind, one.message, one.schema_hash) == (
+        other.actor,
+        other.kind,
+        other.message,
+        other.schema_hash,
+    )
+
+
+def claims_of(plan: PublishPlan) -> Claims:
+    """The claims of a plan's effects and requirements."""
+    own: set[Hashable] = set()
+    kept: set[Hashable] = set()
+    for change in plan.changes:
+        kept.add(("table", change.table_key))
+        if isinstance(change.effect, (ReplaceRows, UnwrittenRows)):
+            own.update(("id", change.table_key, i) for i in change.effect.ids)
+    for requirement in plan.requirements:
+        mine, shared = _claimed(requirement)
+        own.update(mine)
+        kept.update(shared)
+    # A table that must not move at all is not shared, not even with this plan's own writing.
+    return Claims(frozenset(own), frozenset(kept - own))
+
+
+def _claimed(requirement: Requirement) -> tuple[Iterable[Hashable], Iterable[Hashable]]:
+    key = requirement.table_key
+    match requirement:
+        case KeysAbsent(_, ids):
+            return (("id", key, i) for i in ids), ()
+        case KeysPresent(_, ids):
+            return (), (("id", key, i) for i in ids)
+        case NoIncident(_, columns, ids):
+            return (("end", key, c, i) for c in columns for i in ids), ()
+        case ValuesAbsent(_, columns, values):
+            return (("value", key, columns, v) for v in values), ()
+        case CardinalityWithin(_, _, _, added):
+            return (("card", key, source) for source, _ in added), ()
+        case Unmoved():
+            return (("table", key),), ()
+        case _:
+            assert_never(requirement)
+
+
+def composed(store: GraphStore, plans: Sequence[PublishPlan], state: ManifestState) -> PublishPlan:
+    """One plan that does what all of them do, staged on `state`. Its requirements are all of theirs."""
+    effects: dict[str, list[Effect]] = {}
+    for plan in plans:
+        for change in plan.changes:
+            effects.setdefault(change.table_key, []).append(change.effect)
+    first = plans[0]
+    changes = []
+    for key, many in effects.items():
+        entry = state.tables[key]
+        changes.append(stage_change(store, entry, _together(store, open_table(store, entry), many), first.commit_id))
+    return replace(
+        first,
+        base_version=state.version,
+        base_head=state.head,
+        changes=tuple(changes),
+        pins={key: Pin.of(state.tables[key]) for plan in plans for key in plan.pins},
+        requirements=tuple(r for plan in plans for r in plan.requirements),
+        rebase_updates=True,
+        staged_at=time.time(),
+    )
+
+
+def _together(store: GraphStore, base: Table, effects: Sequence[Effect]) -> Effect:
+    """One effect for many; rows that are in no file yet go into one."""
+    ids = tuple(i for e in effects if isinstance(e, (ReplaceRows, UnwrittenRows)) for i in e.ids)
+    fragments = tuple(f for e in effects if isinstance(e, (AppendRows, ReplaceRows)) for f in e.fragments)
+    rows = [e.rows for e in effects if isinstance(e, UnwrittenRows) and e.rows.num_rows]
+    if rows:
+        fragments += write_rows(store.tables, base, pa.concat_tables(rows))
+    return ReplaceRows(ids, fragments) if ids else AppendRows(fragments)
