@@ -22,6 +22,7 @@ from omnigraph.versioning.diff import TableDelta
 from omnigraph.versioning.plan import KeysPresent, NoIncident, Requirement
 from omnigraph.write.merge_conflicts import OURS, THEIRS, Conflict, ConflictKind, Decisions
 from omnigraph.write.merge_rows import TableMerge
+from omnigraph.write.schema_check import needs_data, violations
 from omnigraph.write.validate import End, ends_of
 
 Row = dict[str, Any]
@@ -51,6 +52,14 @@ class Changes(Protocol):
         """The target's table, before the merge."""
         ...
 
+    def target_rows(self, table_key: str) -> pa.Table:
+        """All rows of the target, before the merge, in the merged shape."""
+        ...
+
+    def new_constraints(self, table_key: str) -> EntityType:
+        """The merged type with only those constraints that one of the sides did not have."""
+        ...
+
 
 @dataclass(frozen=True)
 class Findings:
@@ -73,7 +82,34 @@ def check_merge(catalog: Catalog, changes: Changes, decisions: Decisions) -> Fin
             findings.conflicts.extend(_unique_conflicts(entity, merge, changes.ours(entity.table_key)))
             if isinstance(entity, EdgeType):
                 findings.conflicts.extend(_cardinality_conflicts(entity, merge, changes))
+        if changes.ours_changed(entity.table_key) or changes.theirs_changed(entity.table_key):
+            findings.conflicts.extend(_constraint_conflicts(entity, changes, findings))
     return findings
+
+
+_KINDS = {
+    "unique": ConflictKind.UNIQUE_VIOLATION,
+    "card": ConflictKind.CARDINALITY_VIOLATION,
+    "range": ConflictKind.VALUE_CONSTRAINT_VIOLATION,
+    "check": ConflictKind.VALUE_CONSTRAINT_VIOLATION,
+}
+
+
+def _constraint_conflicts(entity: EntityType, changes: Changes, findings: Findings) -> Iterator[Conflict]:
+    """A constraint that one side declared, and rows that the other side wrote without knowing of it."""
+    added = changes.new_constraints(entity.table_key)
+    if not needs_data(added):
+        return
+    merge = _current(changes, findings, entity.table_key)
+    written = merge.rows()
+    gone = pa.array(sorted(merge.dropped | merge.upserted), pa.string())
+    standing = changes.target_rows(entity.table_key)
+    standing = standing.filter(pc.invert(pc.is_in(standing["id"], value_set=gone)))
+    for found in violations(added, pa.concat_tables([standing, written])):
+        yield Conflict(
+            kind=_KINDS[found.constraint], entity_kind=entity.kind, type_name=entity.name, entity_id=found.entity_id,
+            message=found.message, theirs=merge.theirs.image(found.entity_id, after=True),
+        )  # fmt: skip
 
 
 def _current(changes: Changes, findings: Findings, table_key: str) -> TableMerge:
