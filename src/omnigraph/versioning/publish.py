@@ -222,7 +222,7 @@ def next_state(state: ManifestState, plan: PublishPlan) -> tuple[ManifestState, 
         head=plan.commit_id,
         tables=tables,
         schema_hash=plan.graft.schema_hash or state.schema_hash,
-        commits={**state.commits, **plan.graft.history(state.commits), plan.commit_id: commit},
+        commits={**plan.graft.history(state.commits), plan.commit_id: commit},
         tombstones=_buried(state, plan.graft.removed),
     )
     return target, commit
