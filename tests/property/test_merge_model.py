@@ -110,8 +110,7 @@ def settle_orphans(
         if side == "ours":
             del result["K"][i]
             from_theirs.discard(i)
-            if i in ours["K"]:
-                result["K"][i] = ours["K"][i]
+            result["K"] |= {k: e for k, e in ours["K"].items() if k == i}
         elif side == "theirs":
             revive(edge, base)
     for i in orphans(arriving=False):

@@ -200,7 +200,7 @@ class _Merging:
         if found is None:
             entity = self._types[table_key]
             base, here = self._sides.base.get(entity.type_id), side.get(entity.type_id)
-            found = self._deltas[(name, table_key)] = table_delta(self._sides.store, base, here, entity)
+            found = self._deltas[(name, table_key)] = table_delta(self._sides.store, base, here, entity, lineal=True)
         return found
 
     def _merge(self, table_key: str) -> tuple[TableMerge, list[Conflict]]:
@@ -342,7 +342,7 @@ class _Merging:
         change = stage_change(store, made.entry, effect, self._txn.commit_id)
         entry = replace(
             made.entry, staged_version=change.staged_version, row_count=change.row_count, tail=change.tail,
-            high_water=change.high_water, content_version=self._txn.commit_id,
+            high_water=change.high_water, content_version=self._txn.commit_id, family=self._txn.commit_id,
         )  # fmt: skip
         return entry, (*made.files, *change.files)
 
