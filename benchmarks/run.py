@@ -7,9 +7,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks import commit_latency, report, throughput
+from benchmarks import commit_latency, merging, report, throughput
 
-SCENARIOS = {"commit latency": commit_latency.measure, "throughput": throughput.measure}
+SCENARIOS = {"commit latency": commit_latency.measure, "throughput": throughput.measure, "merging": merging.measure}
 
 
 def main(wanted: list[str]) -> int:

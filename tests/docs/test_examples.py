@@ -82,7 +82,7 @@ def test_every_example_of_the_page_prints_what_the_page_says(tmp_path: Path) -> 
     script = "".join(f"{command}echo {MARK}$?\n" for command in commands)
     ran = subprocess.run(
         ["bash"], input=script, cwd=tmp_path, env=environment(), text=True, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, timeout=120, check=True,
+        stderr=subprocess.STDOUT, timeout=280, check=True,
     )  # fmt: skip
     printed = ran.stdout.replace(str(tmp_path), HOME)
     outcomes = re.findall(rf"(.*?){MARK}(\d+)\n", printed, flags=re.DOTALL)

@@ -113,9 +113,16 @@ def _check_branch(graph: Graph, branch: Branch, reader: _Reader, checked: Checke
 
 
 def _check_lineage(newest_first: list[GraphCommit]) -> None:
-    """One chain from the head to the first commit: no fork, no gap, nothing twice."""
-    for child, parent in pairwise(newest_first):
-        assert child.parent_commit_id == parent.graph_commit_id, f"{child} does not follow {parent}"
+    """One chain of first parents from the head to the first commit; a merge's other parents come before it."""
+    place = {c.graph_commit_id: at for at, c in enumerate(newest_first)}
+    assert len(place) == len(newest_first), "a commit is listed twice"
+    for at, commit in enumerate(newest_first):
+        for parent in filter(None, (commit.parent_commit_id, commit.merged_parent_commit_id)):
+            assert place[parent] > at, f"{commit} stands before its parent"
+    merged = [c for c in newest_first if c.merged_parent_commit_id]
+    if not merged:
+        for child, parent in pairwise(newest_first):
+            assert child.parent_commit_id == parent.graph_commit_id, f"{child} does not follow {parent}"
     assert newest_first[-1].parent_commit_id is None
     assert newest_first[-1].kind == "init"
 
@@ -130,10 +137,13 @@ def _check_link(
     assert commit.parent_commit_id == previous.commit_id, f"version {snapshot.version} skips its parent"
     assert commit.manifest_version == snapshot.version
     assert (commit.manifest_branch, commit.native_branch) == (branch.name, branch.native_branch)
+    if snapshot.schema_hash != previous.schema_hash:  # tables come, go and change their names
+        return
     touched = {k for k, e in snapshot.tables.items() if e.staged_version != previous.tables[k].staged_version}
     for key in touched:
         assert snapshot.tables[key].commit_id == commit.graph_commit_id
-        assert snapshot.tables[key].table_version == previous.tables[key].table_version + 1
+        step = snapshot.tables[key].table_version - previous.tables[key].table_version
+        assert step == 1 or (step > 1 and commit.merged_parent_commit_id is not None)
 
 
 def _check_snapshot(graph: Graph, snapshot: Snapshot, reader: _Reader) -> None:

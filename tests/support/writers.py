@@ -15,6 +15,16 @@ FAN = 120
 """More edges than a change list keeps inline."""
 
 
+EVOLVED = """
+node Human @rename_from("Person") { name: String @key  age: I64?  city: String?  level: I32 @default(1) }
+node Company { name: String @key }
+node Pet { name: String @key }
+edge Knows: Human -> Human { since: I32? }
+edge WorksAt: Human -> Company
+edge Owns: Human -> Pet
+"""
+
+
 @dataclass(frozen=True)
 class Writer:
     """`prepare` makes the graph (None: there is none yet); `run` is the operation."""
@@ -107,7 +117,41 @@ def _recover(uri: str) -> None:
     Graph.open(uri, settings=EXPIRED)
 
 
+def _diverged(uri: str) -> None:
+    graph = small_graph(uri)
+    graph.branches.create("dev")
+    graph.load({"Person": people("dan", age=4), "Knows": knows(("dan", "ann"))}, branch="dev")
+    graph.delete("Person", ["cyd"], "dev")
+    graph.load({"Person": people("eve", age=5)})
+
+
+def _ahead(uri: str) -> None:
+    graph = small_graph(uri)
+    graph.branches.create("dev")
+    graph.load({"Person": people("dan", age=4), "Knows": knows(("dan", "ann"))}, branch="dev")
+
+
+def _diverged_schemas(uri: str) -> None:
+    graph = small_graph(uri)
+    graph.branches.create("dev")
+    graph.schema.apply(EVOLVED, branch="dev")
+    graph.load({"Human": [{"name": "dan", "city": "Rome"}]}, branch="dev")
+    graph.load({"Person": people("eve", age=5)})
+
+
+def _merge_branch(uri: str) -> None:
+    Graph.open(uri).branches.merge("dev", actor=ACTOR, message=MESSAGE)
+
+
+def _schema_apply(uri: str) -> None:
+    Graph.open(uri).schema.apply(EVOLVED, actor=ACTOR, message=MESSAGE)
+
+
 WRITERS = {
+    "merge_rows": Writer(_merge_branch, _diverged),
+    "merge_forward": Writer(_merge_branch, _ahead),
+    "merge_schemas": Writer(_merge_branch, _diverged_schemas),
+    "schema_apply": Writer(_schema_apply, small_graph),
     "single_append": Writer(_single_append, small_graph),
     "multi_append": Writer(_multi_append, small_graph),
     "merge": Writer(_merge, small_graph),

@@ -41,6 +41,27 @@ def added_constraints(old: EntityType, new: EntityType) -> EntityType:
     return kept
 
 
+def without_constraints(entity: EntityType) -> EntityType:
+    """The type with nothing to check on its rows."""
+    bare = replace(entity, uniques=(), ranges=(), checks=())
+    return replace(bare, cardinality=Cardinality()) if isinstance(bare, EdgeType) else bare
+
+
+def joined_constraints(entity: EntityType, several: Iterable[EntityType]) -> EntityType:
+    """The type with those constraints that any of the given ones has."""
+    joined = without_constraints(entity)
+    for each in several:
+        joined = replace(
+            joined,
+            uniques=tuple(sorted({*joined.uniques, *each.uniques})),
+            ranges=tuple(dict.fromkeys((*joined.ranges, *each.ranges))),
+            checks=tuple(dict.fromkeys((*joined.checks, *each.checks))),
+        )
+        if isinstance(joined, EdgeType) and isinstance(each, EdgeType) and each.cardinality != Cardinality():
+            joined = replace(joined, cardinality=each.cardinality)
+    return joined
+
+
 def _texts(each: EntityType, named: Callable[[str], str], kept: set[str] | None) -> Iterator[tuple[str, str]]:
     """Every constraint as it is written, in the names of the new type. Those of dropped properties go with them."""
 

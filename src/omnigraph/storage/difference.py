@@ -1,7 +1,9 @@
 """Which rows differ between two versions of a table, found from their files.
 
 Data files are immutable: a file that both versions hold, with the same deletions, cannot hold a changed row. So only
-files that one version lacks are read, and of files whose deletions differ only the rows that came or went.
+files that one version lacks are read, and of files whose deletions differ only the rows that came or went. Compaction
+replaces files, but rows keep their row ids: where both versions are of one line, those tell which rows are the same
+without reading any.
 """
 
 from __future__ import annotations
@@ -31,15 +33,24 @@ class _Held:
 
 
 def difference(
-    base: Table | None, head: Table | None, base_columns: Sequence[str], head_columns: Sequence[str]
-) -> Difference:
-    """The rows that differ, each side with its own columns. None is a table that is not there."""
+    base: Table | None, head: Table | None, base_columns: Sequence[str], head_columns: Sequence[str], *,
+    by_row_id: bool = False,
+) -> Difference:  # fmt: skip
+    """The rows that differ, each side with its own columns. None is a table that is not there.
+
+    `by_row_id`: one row id means one row in both versions. True only of a version and its descendants.
+    """
     if base is None or head is None or base.path != head.path:
         return everything(base, head, base_columns, head_columns)
     before, after = _held(base), _held(head)
     gone, came = _masked(base, head, before, after)
     lost = [held.fragment for file, held in before.items() if file not in after]
     fresh = [held.fragment for file, held in after.items() if file not in before]
+    if by_row_id and lost and fresh:
+        old, new = _row_ids(base, lost), _row_ids(head, fresh)
+        gone |= _only_in(old, new)
+        came |= _only_in(new, old)
+        lost, fresh = [], []
     return Difference(_read(base, base_columns, lost, gone), _read(head, head_columns, fresh, came))
 
 
@@ -85,6 +96,24 @@ def _offsets(table: Table, fragment: int) -> np.ndarray:
         found = table.dataset.scanner(columns=[], with_row_address=True, fragments=chosen).to_table()
     offsets: np.ndarray = found["_rowaddr"].to_numpy() & 0xFFFFFFFF
     return offsets
+
+
+def _row_ids(table: Table, fragments: list[int]) -> dict[int, np.ndarray]:
+    """The row ids of the live rows of some fragments, from metadata alone."""
+    found = {}
+    with translated(f"reading the row ids of {table.path}"):
+        for i in fragments:
+            chosen = [table.dataset.get_fragment(i)]
+            rows = table.dataset.scanner(columns=[], with_row_id=True, fragments=chosen).to_table()
+            found[i] = rows["_rowid"].to_numpy()
+    return found
+
+
+def _only_in(mine: dict[int, np.ndarray], others: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
+    """Places, by fragment, of the row ids that the other side does not have."""
+    known = np.concatenate(list(others.values()))
+    places = {i: np.flatnonzero(~np.isin(ids, known)) for i, ids in mine.items()}
+    return {i: found for i, found in places.items() if len(found)}
 
 
 def _read(table: Table, columns: Sequence[str], whole: list[int], places: dict[int, np.ndarray]) -> pa.Table:

@@ -73,9 +73,13 @@ EVERYTHING = ChangeFilter()
 
 
 def changes_between(
-    store: GraphStore, base: ManifestState, head: ManifestState, wanted: ChangeFilter = EVERYTHING
-) -> Iterator[EntityChange]:
-    """Every difference, nodes before edges, then by type, id and operation. Images have the shape of the newer type."""
+    store: GraphStore, base: ManifestState, head: ManifestState, wanted: ChangeFilter = EVERYTHING, *,
+    lineal: bool = False,
+) -> Iterator[EntityChange]:  # fmt: skip
+    """Every difference, nodes before edges, then by type, id and operation. Images have the shape of the newer type.
+
+    `lineal`: `head` descends from `base`.
+    """
     wanted.require_known()
     before, after = _by_type(store, base), _by_type(store, head)
     shapes = {i: p.entity for i, p in before.items()} | {i: p.entity for i, p in after.items()}
@@ -83,7 +87,7 @@ def changes_between(
         old, new = before.get(type_id), after.get(type_id)
         if not wanted.wants(shape) or is_unchanged(old.entry if old else None, new.entry if new else None):
             continue
-        delta = table_delta(store, old, new, shape)
+        delta = table_delta(store, old, new, shape, lineal=lineal)
         for entity_id in delta.ids:
             op = delta.op(entity_id)
             if not wanted.ops or op in wanted.ops:
@@ -101,7 +105,7 @@ def changes_of(repository: Repository, commit: GraphCommit, wanted: ChangeFilter
         head = repository.at(commit)
         # The version before a commit's own is its first parent's state, also where a branch begins.
         base = repository.state_at(commit.manifest_branch, commit.native_branch, commit.manifest_version - 1)
-        return list(changes_between(repository.store, base, head, wanted))
+        return list(changes_between(repository.store, base, head, wanted, lineal=True))
     except (NotFound, MissingData) as error:
         raise ChangeFeedGap(commit.graph_commit_id) from error
 

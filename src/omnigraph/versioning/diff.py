@@ -80,16 +80,21 @@ class TableDelta:
 
 
 def table_delta(
-    store: GraphStore, base: Pinned | None, head: Pinned | None, shape: EntityType, *, exhaustive: bool = False
-) -> TableDelta:
-    """What changed from one pin to another. Not `exhaustive`: only files that differ are read."""
-    compare = everything if exhaustive else difference
-    found: Difference = compare(
-        open_table(store, base.entry) if base else None,
-        open_table(store, head.entry) if head else None,
-        columns_of(base.entity) if base else (),
-        columns_of(head.entity) if head else (),
-    )
+    store: GraphStore, base: Pinned | None, head: Pinned | None, shape: EntityType, *, exhaustive: bool = False,
+    lineal: bool = False,
+) -> TableDelta:  # fmt: skip
+    """What changed from one pin to another. Not `exhaustive`: only files that differ are read.
+
+    `lineal`: the state of `head` descends from that of `base`, so that rows can be told by their row ids as well.
+    """
+    before_table, after_table = (open_table(store, side.entry) if side else None for side in (base, head))
+    base_columns, head_columns = (columns_of(side.entity) if side else () for side in (base, head))
+    found: Difference
+    if exhaustive:
+        found = everything(before_table, after_table, base_columns, head_columns)
+    else:
+        same_family = base is not None and head is not None and base.entry.family == head.entry.family
+        found = difference(before_table, after_table, base_columns, head_columns, by_row_id=lineal and same_family)
     before = in_shape(found.removed, base.entity, shape) if base else shape.arrow_schema.empty_table()
     after = in_shape(found.added, head.entity, shape) if head else shape.arrow_schema.empty_table()
     return _net(TableDelta(shape, before, after))

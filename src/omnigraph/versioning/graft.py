@@ -56,9 +56,16 @@ class Graft:
             )
         return result
 
-    def history(self, known: Mapping[str, GraphCommit]) -> dict[str, GraphCommit]:
-        """Copied commits that the branch does not hold inline already, oldest first."""
-        return {c.graph_commit_id: c for c in self.commits if c.graph_commit_id not in known}
+    def history(self, inline: Mapping[str, GraphCommit]) -> dict[str, GraphCommit]:
+        """The branch's inline commits and the copied ones, oldest first. Each line keeps its own order."""
+        own = list(inline.values())
+        joined: list[GraphCommit] = []
+        for commit in self.commits:
+            while own and own[0].created_at <= commit.created_at:
+                joined.append(own.pop(0))
+            if commit.graph_commit_id not in inline:
+                joined.append(commit)
+        return {c.graph_commit_id: c for c in (*joined, *own)}
 
 
 NO_GRAFT = Graft()

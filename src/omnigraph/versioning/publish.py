@@ -275,7 +275,7 @@ def next_state(state: ManifestState, plan: PublishPlan) -> tuple[ManifestState, 
         head=plan.commit_id,
         tables=tables,
         schema_hash=plan.graft.schema_hash or state.schema_hash,
-        commits={**state.commits, **plan.graft.history(state.commits), plan.commit_id: commit},
+        commits={**plan.graft.history(state.commits), plan.commit_id: commit},
         tombstones=_buried(state, plan.graft.removed),
     )
     return target, commit
@@ -300,4 +300,5 @@ def _advanced(entry: TableEntry, change: TableChange, plan: PublishPlan) -> Tabl
         commit_id=plan.commit_id,
         changes=change.changes,
         tail=change.tail,
+        family=plan.commit_id if plan.graft.merged_parent else entry.family,
     )

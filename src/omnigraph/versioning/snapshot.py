@@ -17,7 +17,8 @@ class TableEntry:
 
     `table_version` is the logical version (plus one for each publish that touched the table). `staged_version` is the
     Lance version that holds the rows; it is what decides whether two entries are the same. `content_version` names
-    the commit that last changed the rows: equal means unchanged, whatever compaction did since.
+    the commit that last changed the rows: equal means unchanged, whatever compaction did since. Within a `family` a
+    row keeps its row id, also through compaction; a merge that writes rows of another fork begins a new one.
     """
 
     table_key: str
@@ -31,6 +32,7 @@ class TableEntry:
     commit_id: str = ""
     changes: Mapping[str, Any] = field(default_factory=dict)
     tail: Tail = EMPTY_TAIL
+    family: str = ""
 
     def metadata_text(self) -> str:
         """The metadata column of the `table_version` row. Versions are text: they exceed a signed 64-bit integer."""
@@ -43,6 +45,7 @@ class TableEntry:
                 "commit_id": self.commit_id,
                 "changes": dict(self.changes),
                 "tail": self.tail.to_json(),
+                "family": self.family,
             },
             separators=(",", ":"),
         )
@@ -63,6 +66,7 @@ class TableEntry:
             commit_id=value["commit_id"],
             changes=value["changes"],
             tail=Tail.from_json(value["tail"]),
+            family=value["family"],
         )
 
 

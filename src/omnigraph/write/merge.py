@@ -10,8 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import pyarrow as pa
+
 from omnigraph.errors import InvalidArgument, MergeConflict, OmnigraphError
 from omnigraph.schema.catalog import Catalog, EntityType
+from omnigraph.schema.evolve_constraints import added_constraints, joined_constraints, without_constraints
 from omnigraph.schema.format import format_catalog
 from omnigraph.schema.reconcile import Reconciled, reconcile
 from omnigraph.storage.effects import Effect
@@ -19,7 +22,7 @@ from omnigraph.storage.tables import Table
 from omnigraph.versioning.ancestry import Lineage, Relation, relate
 from omnigraph.versioning.commits import GraphCommit
 from omnigraph.versioning.contracts import save_contract
-from omnigraph.versioning.diff import Pinned, TableDelta, is_unchanged, table_delta
+from omnigraph.versioning.diff import Pinned, TableDelta, columns_of, in_shape, is_unchanged, table_delta
 from omnigraph.versioning.graft import Graft
 from omnigraph.versioning.manifest import ManifestState
 from omnigraph.versioning.plan import Requirement, Unmoved
@@ -32,6 +35,7 @@ from omnigraph.write.merge_conflicts import Conflict, ConflictKind, Decisions, S
 from omnigraph.write.merge_rows import TableMerge, merge_table
 from omnigraph.write.reshape import fits, reshaped
 from omnigraph.write.transaction import WriteTxn
+from omnigraph.write.validation.edges import ends_of
 
 UP_TO_DATE, FAST_FORWARD, MERGED = "already_up_to_date", "fast_forward", "merged"
 
@@ -166,6 +170,22 @@ class _Merging:
         """The target's table before the merge."""
         return open_table(self._sides.store, self._sides.ours[self._types[table_key].type_id].entry)
 
+    def target_rows(self, table_key: str) -> pa.Table:
+        """All rows of the target, in the merged shape: read only where the schemas differ in a constraint."""
+        entity = self._types[table_key]
+        here = self._sides.ours.get(entity.type_id)
+        if here is None:
+            return entity.arrow_schema.empty_table()
+        return in_shape(self.target(table_key).scan(columns_of(here.entity)), here.entity, entity)
+
+    def new_constraints(self, table_key: str) -> EntityType:
+        """The constraints that one of the sides did not have when it wrote its rows."""
+        entity = self._types[table_key]
+        sides = [s[entity.type_id] for s in (self._sides.ours, self._sides.theirs) if entity.type_id in s]
+        if all(side.entity == entity for side in sides):
+            return without_constraints(entity)
+        return joined_constraints(entity, [added_constraints(side.entity, entity) for side in sides])
+
     def merge_of(self, table_key: str) -> TableMerge:
         """What the merge does to one table."""
         return self._merge(table_key)[0]
@@ -180,7 +200,7 @@ class _Merging:
         if found is None:
             entity = self._types[table_key]
             base, here = self._sides.base.get(entity.type_id), side.get(entity.type_id)
-            found = self._deltas[(name, table_key)] = table_delta(self._sides.store, base, here, entity)
+            found = self._deltas[(name, table_key)] = table_delta(self._sides.store, base, here, entity, lineal=True)
         return found
 
     def _merge(self, table_key: str) -> tuple[TableMerge, list[Conflict]]:
@@ -209,8 +229,21 @@ class _Merging:
             if key not in ours.tables or self._is_news(ours.tables[key], entry)
         )
         removed = tuple(key for key in ours.tables if key not in theirs.tables)
-        # A table that moves meanwhile would make this a merge like any other.
-        return _Plan([], {}, [Unmoved(key) for key in ours.tables], adopted, (), removed)
+        # A table that moves meanwhile, if it has to do with these, would make this a merge like any other.
+        touched = {*removed, *(entry.table_key for entry in adopted)}
+        near = self._neighbours(touched) if ours.schema_hash == theirs.schema_hash else set(ours.tables)
+        return _Plan([], {}, [Unmoved(key) for key in sorted(near & ours.tables.keys())], adopted, (), removed)
+
+    def _neighbours(self, keys: set[str]) -> set[str]:
+        """Tables with their edges, and edge tables with their nodes."""
+        near = set(keys)
+        for edge in self._sides.schema.catalog.edges.values():
+            ends = {end.node_key for end in ends_of(edge)}
+            if edge.table_key in keys:
+                near |= ends
+            elif ends & keys:
+                near.add(edge.table_key)
+        return near
 
     def _is_news(self, before: TableEntry, entry: TableEntry) -> bool:
         if before.staged_version == entry.staged_version:
@@ -309,7 +342,7 @@ class _Merging:
         change = stage_change(store, made.entry, effect, self._txn.commit_id)
         entry = replace(
             made.entry, staged_version=change.staged_version, row_count=change.row_count, tail=change.tail,
-            high_water=change.high_water, content_version=self._txn.commit_id,
+            high_water=change.high_water, content_version=self._txn.commit_id, family=self._txn.commit_id,
         )  # fmt: skip
         return entry, (*made.files, *change.files)
 

@@ -22,6 +22,7 @@ from omnigraph.versioning.diff import TableDelta
 from omnigraph.versioning.plan import KeysPresent, NoIncident, Requirement
 from omnigraph.write.merge_conflicts import OURS, THEIRS, Conflict, ConflictKind, Decisions
 from omnigraph.write.merge_rows import TableMerge
+from omnigraph.write.schema_check import needs_data, violations
 from omnigraph.write.validation.edges import End, ends_of
 
 Row = dict[str, Any]
@@ -51,6 +52,14 @@ class Changes(Protocol):
         """The target's table, before the merge."""
         ...
 
+    def target_rows(self, table_key: str) -> pa.Table:
+        """All rows of the target, before the merge, in the merged shape."""
+        ...
+
+    def new_constraints(self, table_key: str) -> EntityType:
+        """The merged type with only those constraints that one of the sides did not have."""
+        ...
+
 
 @dataclass(frozen=True)
 class Findings:
@@ -64,37 +73,56 @@ class Findings:
 def check_merge(catalog: Catalog, changes: Changes, decisions: Decisions) -> Findings:
     """Everything that the merged graph would violate, all together."""
     findings = Findings()
-    for edge in catalog.edges.values():
-        for end in ends_of(edge):
-            _check_end(catalog, edge, end, changes, decisions, findings)
+    ends = [(edge, end) for edge in catalog.edges.values() for end in ends_of(edge)]
+    for check in (_arriving_edges, _standing_edges):  # what is decided about arriving edges decides which ones stand
+        for edge, end in ends:
+            check(edge, end, changes, decisions, findings)
+    for edge, end in ends:
+        _require(edge, end, changes, findings)
     for entity in catalog.entity_types:
         if changes.ours_changed(entity.table_key) and changes.theirs_changed(entity.table_key):
             merge = _current(changes, findings, entity.table_key)
             findings.conflicts.extend(_unique_conflicts(entity, merge, changes.ours(entity.table_key)))
             if isinstance(entity, EdgeType):
                 findings.conflicts.extend(_cardinality_conflicts(entity, merge, changes))
+        if changes.ours_changed(entity.table_key) or changes.theirs_changed(entity.table_key):
+            findings.conflicts.extend(_constraint_conflicts(entity, changes, findings))
     return findings
+
+
+_KINDS = {
+    "unique": ConflictKind.UNIQUE_VIOLATION,
+    "card": ConflictKind.CARDINALITY_VIOLATION,
+    "range": ConflictKind.VALUE_CONSTRAINT_VIOLATION,
+    "check": ConflictKind.VALUE_CONSTRAINT_VIOLATION,
+}
+
+
+def _constraint_conflicts(entity: EntityType, changes: Changes, findings: Findings) -> Iterator[Conflict]:
+    """A constraint that one side declared, and rows that the other side wrote without knowing of it."""
+    added = changes.new_constraints(entity.table_key)
+    if not needs_data(added):
+        return
+    merge = _current(changes, findings, entity.table_key)
+    written = merge.rows()
+    gone = pa.array(sorted(merge.dropped | merge.upserted), pa.string())
+    standing = changes.target_rows(entity.table_key)
+    standing = standing.filter(pc.invert(pc.is_in(standing["id"], value_set=gone)))
+    for found in violations(added, pa.concat_tables([standing, written])):
+        yield Conflict(
+            kind=_KINDS[found.constraint], entity_kind=entity.kind, type_name=entity.name, entity_id=found.entity_id,
+            message=found.message, theirs=merge.theirs.image(found.entity_id, after=True),
+        )  # fmt: skip
 
 
 def _current(changes: Changes, findings: Findings, table_key: str) -> TableMerge:
     return findings.revised.get(table_key) or changes.merge_of(table_key)
 
 
-def _check_end(
-    catalog: Catalog, edge: EdgeType, end: End, changes: Changes, decisions: Decisions, findings: Findings
-) -> None:
-    """Edges of one side that meet a deletion of the other, at one end of one edge type."""
-    if changes.theirs_changed(edge.table_key) and changes.ours_changed(end.node_key):
-        _arriving_edges(catalog, edge, end, changes, decisions, findings)
-    if changes.theirs_changed(end.node_key) and changes.ours_changed(edge.table_key):
-        _standing_edges(edge, end, changes, decisions, findings)
-    _require(edge, end, changes, findings)
-
-
-def _arriving_edges(
-    catalog: Catalog, edge: EdgeType, end: End, changes: Changes, decisions: Decisions, findings: Findings
-) -> None:
+def _arriving_edges(edge: EdgeType, end: End, changes: Changes, decisions: Decisions, findings: Findings) -> None:
     """The source brings an edge to a node that the target deleted. Theirs: the node comes back. Ours: no edge."""
+    if not (changes.theirs_changed(edge.table_key) and changes.ours_changed(end.node_key)):
+        return
     nodes = changes.ours(end.node_key)
     lost = nodes.deleted - _current(changes, findings, end.node_key).upserted
     if not lost:
@@ -116,13 +144,16 @@ def _arriving_edges(
 
 def _standing_edges(edge: EdgeType, end: End, changes: Changes, decisions: Decisions, findings: Findings) -> None:
     """The source deletes a node that an edge of the target names. Theirs: the edge goes too. Ours: the node stays."""
+    if not changes.theirs_changed(end.node_key):
+        return
     gone = _current(changes, findings, end.node_key).dropped
     if not gone:
         return
     merge = _current(changes, findings, edge.table_key)
     found = [
         row
-        for row in _rows_at(changes.ours(edge.table_key).after, end.column, gone)
+        for rows in _kept_rows(edge, merge, changes)
+        for row in _rows_at(rows, end.column, gone)
         if row["id"] not in merge.dropped and row["id"] not in merge.upserted
     ]
     if not found:
@@ -136,6 +167,17 @@ def _standing_edges(edge: EdgeType, end: End, changes: Changes, decisions: Decis
         kept = frozenset(row[end.column] for row in found)
         node_merge = _current(changes, findings, end.node_key)
         findings.revised[end.node_key] = node_merge.without(kept)
+
+
+def _kept_rows(edge: EdgeType, merge: TableMerge, changes: Changes) -> Iterator[pa.Table]:
+    """Rows of the target that the source cannot vouch for: changed there, or changed here and not taken over."""
+    known: set[str] = set()
+    if changes.ours_changed(edge.table_key):
+        ours = changes.ours(edge.table_key)
+        known = {*ours.old, *ours.new}
+        yield ours.after
+    before = merge.theirs.before
+    yield before.filter(pa.array([i not in known for i in before["id"].to_pylist()], pa.bool_()))
 
 
 def _require(edge: EdgeType, end: End, changes: Changes, findings: Findings) -> None:
