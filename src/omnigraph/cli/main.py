@@ -14,7 +14,20 @@ from typing import Annotated, TextIO
 
 import typer
 
-from omnigraph.cli.commands import branch, commit, data, log, query, recovery, repair, schema, shell, tag, version
+from omnigraph.cli.commands import (
+    branch,
+    commit,
+    data,
+    index,
+    log,
+    query,
+    recovery,
+    repair,
+    schema,
+    shell,
+    tag,
+    version,
+)
 from omnigraph.cli.failures import (
     FAILED,
     INTERRUPTED,
@@ -47,6 +60,7 @@ app.add_typer(tag.app, name="tag")
 app.add_typer(commit.app, name="commit")
 app.command("log")(log.log)
 app.add_typer(schema.app, name="schema")
+app.add_typer(index.app, name="index")
 app.add_typer(recovery.app, name="recovery")
 app.command("repair")(repair.repair)
 app.command("version")(version.version)
