@@ -77,7 +77,7 @@ class ArrowExecutor:
         data = GraphData(self._cache, self.topologies, snapshot, catalog, governor.note)
         plan = self._planned(query, data)
         scope = scope_of(query.pattern)
-        request = Request(params, dt.datetime.now(dt.UTC), provider_from_env(os.environ))
+        request = Request(params, dt.datetime.now(dt.UTC), lambda: provider_from_env(os.environ))
         projection = _Projection(plan, data, scope, request, governor)
         frame = None
         if plan.count is not None:

@@ -36,11 +36,11 @@ _COMPARE = {
 
 @dataclass(frozen=True)
 class Request:
-    """What a query was asked with: typed parameters, and one moment for all of it."""
+    """What a query was asked with: typed parameters, one moment for all of it, and who embeds text if it must be."""
 
     params: Mapping[str, Any]
     now: dt.datetime
-    embedder: EmbeddingProvider | None = None
+    embedder: Callable[[], EmbeddingProvider | None] = lambda: None
 
 
 @dataclass(frozen=True)
@@ -198,7 +198,7 @@ class Evaluator:
         prop = self._data.catalog.node(self._scope.nodes[var][0]).property(name)
         recorded = prop.embed.model if prop.embed is not None else None
         assert prop.type.dimension is not None
-        return embed_query(self._request.embedder, value, prop.type.dimension, recorded).astype(np.float64)
+        return embed_query(self._request.embedder(), value, prop.type.dimension, recorded).astype(np.float64)
 
     def _of_text(self, var: str, name: str, values: Callable[[TextIndex], Any]) -> Any:
         numbers = self._frame.numbers[var]

@@ -80,6 +80,7 @@ def _dense(column: Ints) -> Ints:
         return column
     low = column.min()
     if int(column.max()) - int(low) <= _SPREAD * len(column) + _SPREAD_AT_LEAST:
-        return column - low
+        shifted: Ints = column - low
+        return shifted
     inverse: Ints = np.unique(column, return_inverse=True)[1]
     return inverse
