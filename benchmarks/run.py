@@ -7,9 +7,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks import commit_latency, report, throughput
+from benchmarks import commit_latency, queries, report, throughput
 
-SCENARIOS = {"commit latency": commit_latency.measure, "throughput": throughput.measure}
+SCENARIOS = {"commit latency": commit_latency.measure, "throughput": throughput.measure, "queries": queries.measure}
 
 
 def main(wanted: list[str]) -> int:
@@ -21,7 +21,8 @@ def main(wanted: list[str]) -> int:
         print(f"{name} ...", flush=True)
         directory = Path(tempfile.mkdtemp(prefix="omnigraph-bench-"))
         try:
-            tables.append(measure(directory))
+            found = measure(directory)
+            tables.extend(found if isinstance(found, list) else [found])
         finally:
             shutil.rmtree(directory, ignore_errors=True)
     if not wanted:
