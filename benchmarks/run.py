@@ -7,9 +7,14 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks import commit_latency, merging, report, throughput
+from benchmarks import commit_latency, merging, queries, report, throughput
 
-SCENARIOS = {"commit latency": commit_latency.measure, "throughput": throughput.measure, "merging": merging.measure}
+SCENARIOS = {
+    "commit latency": commit_latency.measure,
+    "throughput": throughput.measure,
+    "merging": merging.measure,
+    "queries": queries.measure,
+}
 
 
 def main(wanted: list[str]) -> int:
@@ -21,7 +26,8 @@ def main(wanted: list[str]) -> int:
         print(f"{name} ...", flush=True)
         directory = Path(tempfile.mkdtemp(prefix="omnigraph-bench-"))
         try:
-            tables.append(measure(directory))
+            found = measure(directory)
+            tables.extend(found if isinstance(found, list) else [found])
         finally:
             shutil.rmtree(directory, ignore_errors=True)
     if not wanted:

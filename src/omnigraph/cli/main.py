@@ -22,6 +22,7 @@ from omnigraph.cli.commands import (
     data,
     diff,
     export,
+    index,
     load,
     log,
     mutate,
@@ -71,6 +72,7 @@ app.command("log")(log.log)
 app.command("diff")(diff.diff)
 app.add_typer(changes.app, name="changes")
 app.add_typer(schema.app, name="schema")
+app.add_typer(index.app, name="index")
 app.add_typer(recovery.app, name="recovery")
 app.command("repair")(repair.repair)
 app.add_typer(pipeline.app, name="pipeline")

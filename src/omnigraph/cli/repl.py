@@ -198,7 +198,7 @@ def statements(lines: Iterator[str]) -> Iterator[str]:
             yield bare
             continue
         if bare:
-            held.append(line.rstrip("\n").removesuffix(";") if bare.endswith(";") else line.rstrip("\n"))
+            held.append(line.rstrip().removesuffix(";"))
         text = "\n".join(held)
         is_balanced = depth_of(text) <= 0
         ends = not bare or bare.endswith(";") or text.lstrip().startswith("query")

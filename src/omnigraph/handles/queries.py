@@ -98,7 +98,7 @@ def _operators(plan: QueryPlan, run: Run | None) -> tuple[Operator, ...]:
         if measured is None:
             found.append(Operator(line.operator, line.detail, line.depth, rows))
         else:
-            notes = tuple(measured.notes)
+            notes = measured.told()
             ms = measured.seconds * 1000
             found.append(Operator(line.operator, line.detail, line.depth, rows, measured.rows, ms, notes))
     return tuple(found)

@@ -163,6 +163,12 @@ class Table:
         with translated(f"reading rows of {self.path}"):
             return self.dataset.take(np.asarray(places).tolist(), columns=list(columns))
 
+    def has_index(self, column: str) -> bool:
+        """Whether an index answers for most of the rows by a column."""
+        covered = self.index_coverage().get(f"{column}_idx", frozenset())
+        inside = sum(f.num_rows for i, f in self.fragments.items() if i in covered)
+        return bool(2 * inside > sum(f.num_rows for f in self.fragments.values()))
+
     def index_plan(self, where: str) -> str:
         """How storage would answer a predicate, in its own words."""
         with translated(f"explaining a filter of {self.path}"):

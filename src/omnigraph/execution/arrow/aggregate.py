@@ -22,14 +22,29 @@ def grouped(
 
     Without keys there is one group, also of no rows at all.
     """
-    numbers, first = groups([_key_codes(key, evaluator, frame) for key in keys], frame.length)
+    numbers, first = groups([_key_codes(key, evaluator, frame) for key in _deciding(keys, evaluator)], frame.length)
     count = len(first) if keys else 1
     known: dict[ir.Expr, pa.Array] = {a: _aggregate(a, evaluator, frame, numbers, count) for a in wanted}
     representatives = frame.take(first)
-    known.update({key: evaluator.array(key).take(pa.array(first)) for key in keys})
+    shown = evaluator.over(representatives)
+    # A whole node is found again from its binding; only what was computed has to be kept.
+    known.update({key: shown.array(key) for key in keys if not isinstance(key, (ir.Prop, ir.EntityId, ir.Entity))})
     if not keys and not frame.length:
         representatives = Frame(1, {v: np.full(1, -1, np.int64) for v in frame.numbers})
     return representatives, known
+
+
+def _deciding(keys: list[ir.Expr], evaluator: Evaluator) -> list[ir.Expr]:
+    """Keys that tell groups apart: beside a whole node, or its id or key, its other properties say nothing more."""
+    whole = {var for key in keys if evaluator.is_whole(key) for var in ir.variables(key)}
+    found: list[ir.Expr] = []
+    for key in keys:
+        deciding = key
+        if isinstance(key, (ir.Prop, ir.EntityId, ir.Entity)) and key.var in whole:
+            deciding = ir.Entity(key.var, ir.ExprType(None, "node"))
+        if deciding not in found:
+            found.append(deciding)
+    return found
 
 
 def _key_codes(key: ir.Expr, evaluator: Evaluator, frame: Frame) -> Ints:
@@ -42,6 +57,10 @@ def _aggregate(aggregate: ir.Aggregate, evaluator: Evaluator, frame: Frame, numb
     operand = aggregate.operand
     if frame.weights is not None:
         # Only counts of things that are always there are counted by weight.
+        if count == 1:
+            return pa.array([frame.weights.sum()], pa.int64())
+        if count == len(numbers):  # every row is a group, in order
+            return pa.array(frame.weights)
         totals = np.zeros(count, np.int64)
         np.add.at(totals, numbers, frame.weights)
         return pa.array(totals)

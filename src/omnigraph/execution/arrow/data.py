@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from omnigraph.errors import LimitExceeded
 from omnigraph.execution.arrow.expansion import IndexedExpansion, Neighbourhood
+from omnigraph.execution.arrow.governor import Note
 from omnigraph.execution.arrow.pins import LoadedTable, PinCache
 from omnigraph.execution.arrow.text_index import TextIndex
 from omnigraph.execution.arrow.topologies import EdgePins, Topologies
@@ -45,11 +46,12 @@ class GraphData:
         topologies: Topologies,
         snapshot: Snapshot,
         catalog: Catalog,
-        note: Callable[[str], None] = lambda _: None,
+        note: Callable[[Note], None] = lambda _: None,
     ) -> None:
         self.note = note
         self._cache = cache
         self.topologies = topologies
+        self._texts = topologies.texts
         self.snapshot = snapshot
         self.catalog = catalog
         self.nodes = _spans(catalog.nodes, snapshot, "node")
@@ -109,10 +111,15 @@ class GraphData:
 
     def text_index(self, node: NodeType, name: str) -> TextIndex:
         """The inverted index of a String property of a node type."""
+        entry = self.snapshot.table(node.table_key)
+        return self._texts.index(entry, node.property(name).column, self.loaded(node))
+
+    def vectors(self, node: NodeType, name: str) -> Any:
+        """The vectors of a property as one matrix, rows of zeros for nulls, and which rows have one."""
         column = node.property(name).column
-        key = ("text", self._pin(node.table_key), column)
-        found: TextIndex = self._cache.derived(key, lambda: TextIndex.build(self.loaded(node).column(column)))
-        return found
+        return self._cache.derived(
+            ("vectors", self._pin(node.table_key), column), lambda: _matrix(self.loaded(node).column(column))
+        )
 
     def per_node(self, types: tuple[str, ...], numbers: Ints, values: Callable[[NodeType], Any]) -> Any:
         """A computed value of each numbered node: `values` gives those of all nodes of a type. 0 for no node."""
@@ -205,3 +212,11 @@ def _has(entity: EntityType, name: str) -> bool:
 def _unified(columns: list[pa.Array]) -> list[pa.Array]:
     wanted = columns[0].type
     return [c if c.type == wanted else c.cast(wanted) for c in columns]
+
+
+def _matrix(column: pa.Array) -> tuple[Any, Any]:
+    present = column.is_valid().to_numpy(zero_copy_only=False)
+    width = column.type.list_size
+    matrix = np.zeros((len(column), width), np.float32)
+    matrix[present] = column.filter(pa.array(present)).flatten().to_numpy(zero_copy_only=False).reshape(-1, width)
+    return matrix, present

@@ -24,13 +24,15 @@ from omnigraph.execution.arrow.factorise import counted_frame
 from omnigraph.execution.arrow.frame import ONE_ROW, Frame, concat
 from omnigraph.execution.arrow.governor import Governor, Limits, Measured
 from omnigraph.execution.arrow.match import Matcher, scope_of
+from omnigraph.execution.arrow.nearest import indexed_candidates
 from omnigraph.execution.arrow.pins import PinCache
-from omnigraph.execution.arrow.rank import codes, groups, ranks
+from omnigraph.execution.arrow.rank import codes, groups, ranks, sortable
 from omnigraph.execution.arrow.ranking import Ranking
 from omnigraph.execution.arrow.topologies import Topologies
 from omnigraph.execution.embedding import provider_from_env
 from omnigraph.query import ir
 from omnigraph.query.plan import QueryPlan, plan_query
+from omnigraph.query.plan.cutting import sort_key
 from omnigraph.query.plan.model import Scan
 from omnigraph.schema.catalog import Catalog
 from omnigraph.versioning.snapshot import Snapshot
@@ -38,6 +40,7 @@ from omnigraph.versioning.store import GraphStore
 
 _MAX_PLANS = 512
 _FIRST_SLICE = 1024
+_MUCH_LESS = 4
 _ANONYMOUS = re.compile(r"_\d+")
 """Names of nodes that a query does not name."""
 
@@ -78,7 +81,7 @@ class ArrowExecutor:
         data = GraphData(self._cache, self.topologies, snapshot, catalog, governor.note)
         plan = self._planned(query, data)
         scope = scope_of(query.pattern)
-        request = Request(params, dt.datetime.now(dt.UTC), provider_from_env(os.environ))
+        request = Request(params, dt.datetime.now(dt.UTC), lambda: provider_from_env(os.environ))
         projection = _Projection(plan, data, scope, request, governor)
         frame = None
         if plan.count is not None:
@@ -86,6 +89,12 @@ class ArrowExecutor:
                 frame = counted_frame(query, plan.count.roots, data, scope, request)
                 measured.rows = frame.length if frame is not None else 0
         counted = frame is not None
+        if frame is None and "rank" in projection.names:
+            with governor.operator(plan.match[0]) as measured:
+                proposed = indexed_candidates(plan, data, scope, request, projection.wanted_rows())
+                if proposed is not None:
+                    frame = Frame(len(proposed[1]), {proposed[0]: proposed[1]})
+                    measured.rows = frame.length
         if frame is None:
             frame = _matched(plan, Matcher(data, scope, request, governor), projection.wanted_rows())
         table = projection.table(frame)
@@ -132,6 +141,7 @@ class _Projection:
         self._plan = plan
         self._query = plan.query
         self._operators = {finish.name: finish for finish in plan.finish}
+        self.names = frozenset(self._operators)
         self._data = data
         self._scope = scope
         self._request = request
@@ -224,15 +234,29 @@ class _Projection:
         """Rows in their final order. Ties are broken by the ids of everything bound, so the order is total."""
         if not self._query.order:
             return np.arange(frame.length, dtype=np.int64)
-        evaluator = self._evaluator(frame, known)
-        keys = []
-        for key in self._query.order:
-            rank = ranks(evaluator.array(key.expr))
-            keys.append(-rank if key.descending else rank)
+        first = self._sort_key(0, frame, known)
+        needed = self.wanted_rows()
+        if needed is None or needed * _MUCH_LESS > frame.length or not needed:
+            return self._sorted([first], frame, known)
+        # Most rows are cut off: whatever the other keys say, they are behind the last one that is kept.
+        last = np.partition(first, needed - 1)[needed - 1]
+        kept = np.flatnonzero(first <= last)
+        few, few_known, _ = _taken(kept, frame, known, {})
+        return kept[self._sorted([first[kept]], few, few_known)]
+
+    def _sorted(self, keys: list[Any], frame: Frame, known: Mapping[ir.Expr, pa.Array]) -> Ints:
+        keys += [self._sort_key(i, frame, known) for i in range(1, len(self._query.order))]
         if not self._query.is_aggregate:
             keys.extend(self._ties(frame))
         order: Ints = np.lexsort(keys[::-1])
         return order
+
+    def _sort_key(self, index: int, frame: Frame, known: Mapping[ir.Expr, pa.Array]) -> Any:
+        """Numbers that sort like the values of one key."""
+        key = self._query.order[index]
+        expr = key.expr if key.expr in known else sort_key(self._query, key)
+        values = sortable(self._evaluator(frame, known).array(expr))
+        return -values if key.descending else values
 
     def _ties(self, frame: Frame) -> Iterator[Ints]:
         """Ids of named entities, then of anonymous ones, then types: two rows that differ at all have an order."""

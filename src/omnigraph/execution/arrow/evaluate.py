@@ -22,6 +22,8 @@ from omnigraph.execution.arrow.text_index import TextIndex
 from omnigraph.execution.embedding import EmbeddingProvider, embed_query
 from omnigraph.query import ir
 
+_BLOCK = 2048
+_FEW_VECTORS = 256
 _COMPARE = {
     "=": pc.equal,
     "!=": pc.not_equal,
@@ -34,11 +36,11 @@ _COMPARE = {
 
 @dataclass(frozen=True)
 class Request:
-    """What a query was asked with: typed parameters, and one moment for all of it."""
+    """What a query was asked with: typed parameters, one moment for all of it, and who embeds text if it must be."""
 
     params: Mapping[str, Any]
     now: dt.datetime
-    embedder: EmbeddingProvider | None = None
+    embedder: Callable[[], EmbeddingProvider | None] = lambda: None
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,24 @@ class Evaluator:
         found = pc.fill_null(self.array(expr), False)
         truth: np.ndarray[Any, np.dtype[np.bool_]] = found.to_numpy(zero_copy_only=False).astype(np.bool_)
         return truth
+
+    def over(self, frame: Frame) -> Evaluator:
+        """The same for other rows; what was known of these rows is not known of those."""
+        return Evaluator(self._data, self._scope, self._request, frame)
+
+    def is_whole(self, expr: ir.Expr) -> bool:
+        """Whether an expression tells the nodes (or edges) of its variable apart, all of them."""
+        if not isinstance(expr, (ir.Prop, ir.EntityId, ir.Entity)):
+            return False
+        if isinstance(expr, ir.Entity):
+            return True
+        types = self._scope.edges.get(expr.var) or self._scope.nodes[expr.var]
+        if len(types) != 1:
+            return False
+        if isinstance(expr, ir.EntityId):
+            return True
+        entity = self._data.entity(types[0], is_edge=expr.var in self._scope.edges)
+        return expr.var in self._scope.nodes and entity.key == (expr.name,)
 
     def array(self, expr: ir.Expr) -> pa.Array:
         """One value per row."""
@@ -139,24 +159,46 @@ class Evaluator:
         return self._data.take(self._scope.nodes[var], name, numbers)
 
     def _distances(self, var: str, name: str, query: ir.Expr, metric: str) -> pa.Array:
-        """Exact distances from one vector."""
-        wanted = self._wanted_vector(var, name, query)
-        column = self._property(var, name)
-        absent = pc.is_null(column).to_numpy(zero_copy_only=False)
-        filled = column.filter(pc.is_valid(column))
-        vectors = filled.flatten().to_numpy(zero_copy_only=False).astype(np.float64).reshape(len(filled), len(wanted))
-        distances = np.full(len(column), np.nan)
-        distances[~absent] = vector_distances(vectors, wanted, metric)
-        return pa.array(distances, mask=absent)
+        """Exact distances from one vector, computed per node and not per row."""
+        wanted = self.wanted_vector(var, name, query)
+        numbers = self._frame.numbers[var]
+        distances = np.full(len(numbers), np.nan)
+        for type_name in self._scope.nodes[var]:
+            span = self._data.nodes[type_name]
+            inside = np.flatnonzero((numbers >= span.offset) & (numbers < span.offset + span.count))
+            if len(inside):
+                found = self._of_vectors(type_name, name, numbers[inside] - span.offset, wanted, metric)
+                distances[inside] = found
+        return pa.array(distances, mask=np.isnan(distances))
 
-    def _wanted_vector(self, var: str, name: str, query: ir.Expr) -> Any:
+    def _of_vectors(self, type_name: str, name: str, places: Any, wanted: Any, metric: str) -> Any:
+        """Distances of the vectors at some places of a type; NaN where there is none."""
+        node = self._data.catalog.node(type_name)
+        loaded = self._data.loaded(node)
+        column = node.property(name).column
+        if len(places) < _FEW_VECTORS and not loaded.is_loaded(column):
+            values = loaded.take(column, places)
+            present = pc.is_valid(values).to_numpy(zero_copy_only=False)
+            flat = values.filter(pc.is_valid(values)).flatten().to_numpy(zero_copy_only=False)
+            vectors = flat.reshape(-1, len(wanted))
+        else:
+            matrix, has_one = self._data.vectors(node, name)
+            present = has_one[places]
+            is_whole = len(places) == len(matrix) and bool(present.all())
+            vectors = matrix if is_whole and bool((np.diff(places) == 1).all()) else matrix[places[present]]
+        distances = np.full(len(places), np.nan)
+        distances[present] = vector_distances(vectors, wanted, metric)
+        return distances
+
+    def wanted_vector(self, var: str, name: str, query: ir.Expr) -> Any:
+        """The vector that a query asks for: as given, or embedded from text."""
         value = self.scalar(query).as_py()
         if not isinstance(value, str):
             return np.array(value, np.float64)
         prop = self._data.catalog.node(self._scope.nodes[var][0]).property(name)
         recorded = prop.embed.model if prop.embed is not None else None
         assert prop.type.dimension is not None
-        return embed_query(self._request.embedder, value, prop.type.dimension, recorded).astype(np.float64)
+        return embed_query(self._request.embedder(), value, prop.type.dimension, recorded).astype(np.float64)
 
     def _of_text(self, var: str, name: str, values: Callable[[TextIndex], Any]) -> Any:
         numbers = self._frame.numbers[var]
@@ -267,13 +309,23 @@ class Evaluator:
 
 
 def vector_distances(vectors: Any, wanted: Any, metric: str) -> Any:
-    """Distances of rows from one vector: smaller is nearer, whatever the metric."""
+    """Distances of rows from one vector: smaller is nearer, whatever the metric. Computed in double precision."""
+    distances = np.empty(len(vectors))
+    # In blocks that stay in the processor's cache: widening all vectors at once would cost more than the arithmetic.
+    for at in range(0, len(vectors), _BLOCK):
+        block = vectors[at : at + _BLOCK].astype(np.float64)
+        distances[at : at + _BLOCK] = _block_distances(block, wanted, metric)
+    return distances
+
+
+def _block_distances(vectors: Any, wanted: Any, metric: str) -> Any:
     if metric == "dot":
         return 1.0 - vectors @ wanted
     if metric == "cosine":
-        lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(wanted)
+        lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors)) * np.linalg.norm(wanted)
         return 1.0 - (vectors @ wanted) / np.where(lengths == 0, 1.0, lengths)
-    return ((vectors - wanted) ** 2).sum(axis=1)
+    vectors -= wanted
+    return np.einsum("ij,ij->i", vectors, vectors)
 
 
 def constant(value: Any, kind: PropertyType | None) -> pa.Scalar:

@@ -65,6 +65,8 @@ class IndexedExpansion:
             return False
         if len(nodes) > SMALL_FRONTIER or self._data.edges[self._edge.name].count < LARGE_TABLE:
             return False
+        if not all(self._data.loaded(self._edge).table.has_index(near) for near, _ in _COLUMNS[self._direction]):
+            return False
         return topologies.prefers_index(self._pins, self._direction, distinct=self._distinct)
 
     def _by_index(self, nodes: Ints, guard: Guard) -> tuple[Ints, Ints, Ints]:

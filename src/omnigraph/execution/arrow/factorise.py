@@ -92,13 +92,10 @@ class _Counter:
         allowed = self.candidates(below)
         weights = np.zeros(self._data.node_count, np.int64)
         weights[allowed] = self.ways(below, allowed, came_by=edge)
-        running = np.zeros(len(adjacency.targets) + 1, np.int64)
-        np.cumsum(weights[adjacency.far_offset :][adjacency.targets], out=running[1:])
-        starts = adjacency.starts
+        every = adjacency.row_sums(weights[adjacency.far_offset :])
         places = numbers - adjacency.near_offset
-        inside = (places >= 0) & (places < len(starts) - 1)
-        places = np.where(inside, places, 0)
-        sums: Ints = np.where(inside, running[starts[places + 1]] - running[starts[places]], 0)
+        inside = (places >= 0) & (places < len(every))
+        sums: Ints = every[places] if inside.all() else np.where(inside, every[np.where(inside, places, 0)], 0)
         return sums
 
     def _sums_of_few(self, adjacency: Adjacency, numbers: Ints, below: str, edge: ir.EdgePattern) -> Ints:

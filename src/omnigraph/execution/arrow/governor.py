@@ -6,13 +6,15 @@ Limits are checked before rows are made, not after: a product of two large types
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from omnigraph.errors import LimitExceeded
 
 _BYTES = 8
+_MAX_NOTES = 64
+Note = str | Callable[[], str]
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,11 @@ class Measured:
 
     rows: int = 0
     seconds: float = 0.0
-    notes: list[str] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+
+    def told(self) -> tuple[str, ...]:
+        """The notes in words, each once."""
+        return tuple(dict.fromkeys(note if isinstance(note, str) else note() for note in self.notes))
 
 
 class Governor:
@@ -81,7 +87,7 @@ class Governor:
             measured.seconds += time.perf_counter() - begun
             self._running.pop()
 
-    def note(self, text: str) -> None:
-        """How the running operator goes about it."""
-        if self._running and text not in self._running[-1].notes:
+    def note(self, text: Note) -> None:
+        """How the running operator goes about it; what costs something to say is said only when somebody asks."""
+        if self._running and len(self._running[-1].notes) < _MAX_NOTES:
             self._running[-1].notes.append(text)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.execution.arrow.data import Ints
 from omnigraph.execution.arrow.evaluate import one_zero
+
+_LEAST = -(2**63)
+_SPREAD = 4
+_SPREAD_AT_LEAST = 4096
 
 
 def ranks(values: pa.Array) -> Ints:
@@ -17,6 +23,18 @@ def ranks(values: pa.Array) -> Ints:
     rank_of = np.empty(len(order), np.int64)
     rank_of[order] = np.arange(len(order))
     return _by_code(encoded, rank_of)
+
+
+def sortable(values: pa.Array) -> Any:
+    """Numbers that sort like the values, null first; negating them sorts the other way."""
+    kind = values.type
+    if values.null_count or not (pa.types.is_integer(kind) or pa.types.is_floating(kind)) or kind == pa.uint64():
+        return ranks(values)
+    numbers = values.to_numpy(zero_copy_only=False)
+    if pa.types.is_floating(kind):
+        return numbers + 0.0  # there is one zero
+    numbers = numbers.astype(np.int64)
+    return ranks(values) if len(numbers) and numbers.min() == _LEAST else numbers
 
 
 def codes(values: pa.Array) -> Ints:
@@ -42,13 +60,27 @@ def groups(columns: list[Ints], length: int) -> tuple[Ints, Ints]:
     """Group number of every row, and the first row of every group, groups in order of first appearance."""
     if not columns:
         return np.zeros(length, np.int64), np.zeros(min(length, 1), np.int64)
-    combined = columns[0]
+    combined = _dense(columns[0])
     for column in columns[1:]:
-        _, left = np.unique(combined, return_inverse=True)
-        distinct, right = np.unique(column, return_inverse=True)
-        combined = left.astype(np.int64) * len(distinct) + right
-    _, first, inverse = np.unique(combined, return_index=True, return_inverse=True)
-    appearance = np.argsort(first, kind="stable")
-    renumbered = np.empty(len(first), np.int64)
-    renumbered[appearance] = np.arange(len(first))
-    return renumbered[inverse], first[appearance]
+        right = _dense(column)
+        width = int(right.max(initial=0)) + 1
+        combined = _dense(combined * width + right)
+    # No sorting: the codes are small, so a table says where each was first.
+    rows = np.arange(length, dtype=np.int64)
+    place = np.empty(int(combined.max(initial=0)) + 1, np.int64)
+    place[combined[::-1]] = rows[::-1]
+    first = np.flatnonzero(place[combined] == rows)
+    place[combined[first]] = np.arange(len(first))
+    return place[combined], first
+
+
+def _dense(column: Ints) -> Ints:
+    """The same groups with codes from 0 that are not much more than there are rows."""
+    if not len(column):
+        return column
+    low = column.min()
+    if int(column.max()) - int(low) <= _SPREAD * len(column) + _SPREAD_AT_LEAST:
+        shifted: Ints = column - low
+        return shifted
+    inverse: Ints = np.unique(column, return_inverse=True)[1]
+    return inverse

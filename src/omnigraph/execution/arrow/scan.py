@@ -18,6 +18,7 @@ from omnigraph.query.plan.estimate import selectivity
 from omnigraph.query.plan.model import Scan, Seek
 from omnigraph.query.plan.pushdown import predicate
 from omnigraph.schema.catalog import NodeType
+from omnigraph.storage.tables import Table
 
 LARGE_TABLE = 200_000
 SELECTIVE = 0.1
@@ -73,7 +74,8 @@ class Scanner:
             kind = node.property(node.key[0]).type
             scalar = kind.scalar
         ids = sorted({canonical_text(v, scalar) for v in values if v is not None})
-        self._data.note(f"key index of {node.name}")
+        table = self._data.loaded(node).table
+        self._data.note(lambda: f"{'key index' if table.has_index('id') else 'ids'} of {node.name}")
         return self._data.loaded(node).places_of(pa.array(ids, pa.string())) + self._data.nodes[node.name].offset
 
     def _columns(self, node: NodeType, conditions: tuple[ir.Expr, ...]) -> list[str]:
@@ -107,10 +109,11 @@ class Scanner:
         where = self.sql(pushed, node)
         if where is None:
             return None
-        self._data.note(f"storage filter {where}")
+        table = self._data.loaded(node).table
+        self._data.note(lambda: f"storage filter {where}{_by_index(table, where)}")
         if where == "FALSE":
             return np.empty(0, np.int64)
-        places, _ = self._data.loaded(node).table.find(where)
+        places, _ = table.find(where)
         return np.sort(places) + self._data.nodes[node.name].offset
 
     def sql(self, pushed: tuple[ir.Expr, ...], node: NodeType) -> str | None:
@@ -122,3 +125,7 @@ class Scanner:
         if None in parts:
             return None
         return "FALSE" if "FALSE" in parts else " AND ".join(p for p in parts if p is not None)
+
+
+def _by_index(table: Table, where: str) -> str:
+    return " by index" if where != "FALSE" and "ScalarIndexQuery" in table.index_plan(where) else ""

@@ -12,7 +12,10 @@ out, but counted in positions. Null is no document. An index never changes and m
 
 from __future__ import annotations
 
+import json
 from array import array
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -36,7 +39,9 @@ _LONGEST_COMPARED = 64  # longer words are no words that people mistype; distanc
 class TextIndex:
     """Full-text tests and scores for every row of a column."""
 
-    def __init__(self, stems: list[str], spellings: list[str], stem_starts: Int32s, postings: _Postings) -> None:
+    def __init__(
+        self, stems: list[str], spellings: list[str], stem_starts: Int32s, postings: _Postings | _Kept
+    ) -> None:
         self._stem_ids = {text: number for number, text in enumerate(stems)}
         self._stems = stems
         self._spellings = spellings
@@ -72,6 +77,32 @@ class TextIndex:
         documents = len(texts) - column.null_count
         postings = _Postings(_int32s(codes), _int32s(counts), ranks, len(spellings), documents)
         return cls(stems, spellings, _starts(np.array(list(sizes.values()), np.int32)), postings)
+
+    # --- keeping --------------------------------------------------------------------------------------------------
+
+    def arrays(self) -> dict[str, Any]:
+        """Everything the index consists of, as arrays; `from_arrays` gives it back."""
+        texts = json.dumps([self._stems, self._spellings], ensure_ascii=False).encode("utf-8", "surrogatepass")
+        return {
+            "texts": np.frombuffer(texts, np.uint8),
+            "stem_starts": self._stem_starts,
+            "word_starts": self._word_starts,
+            "rows": self._rows,
+            "place_starts": self._place_starts,
+            "places": self._places,
+            "lengths": self._lengths,
+            "documents": np.array([self.document_count], np.int64),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Any]) -> TextIndex:
+        """The inverse of `arrays`."""
+        stems, spellings = json.loads(arrays["texts"].tobytes().decode("utf-8", "surrogatepass"))
+        kept = _Kept(
+            arrays["word_starts"], arrays["rows"], arrays["place_starts"], arrays["places"], arrays["lengths"],
+            int(arrays["documents"][0]),
+        )  # fmt: skip
+        return cls(stems, spellings, arrays["stem_starts"], kept)
 
     # --- queries --------------------------------------------------------------------------------------------------
 
@@ -223,6 +254,18 @@ class _Numbering(dict[str, int]):
     def __missing__(self, word: str) -> int:
         self[word] = number = len(self)
         return number
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """Postings as they were stored."""
+
+    word_starts: Int32s
+    rows: Int32s
+    place_starts: Int32s
+    places: Int32s
+    lengths: Int32s
+    document_count: int
 
 
 class _Postings:

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.execution.arrow.pins import PinCache
+from omnigraph.execution.arrow.texts import Texts
 from omnigraph.execution.arrow.topology import Adjacency, Ends, Ints, arcs, build_adjacency, extended, narrow
 from omnigraph.storage.derived import Derived
 from omnigraph.versioning.snapshot import TableEntry
@@ -77,6 +78,7 @@ class Topologies:
         self._pending: list[Future[None]] = []
         self._looked_up: dict[tuple[Any, ...], int] = {}
         self._lock = threading.Lock()
+        self.texts = Texts(store, cache)
         self.expansion = store.settings.query_expansion
 
     def is_at_hand(self, pins: EdgePins, direction: str, *, distinct: bool) -> bool:

@@ -17,11 +17,24 @@ def stops_early(query: ir.QueryIR) -> bool:
 
 
 def cuts_first(query: ir.QueryIR) -> bool:
-    """Whether rows can be ordered and cut before they are projected: no sort key needs an output."""
-    is_plain = query.having is None and not query.distinct and not query.is_aggregate
-    names_output = any(isinstance(each, ir.Output) for key in query.order for each in ir.walk(key.expr))
+    """Whether rows can be ordered and cut before they are projected: sort keys are outputs or independent of them."""
+    is_plain = query.having is None and not query.distinct
+    nested = any(isinstance(each, ir.Output) for key in query.order for each in _inside(key.expr))
     is_cut = query.limit is not None or query.offset is not None
-    return is_plain and is_cut and not names_output and not _can_fail(query)
+    return is_plain and is_cut and not nested and not _can_fail(query)
+
+
+def sort_key(query: ir.QueryIR, key: ir.OrderKey) -> ir.Expr:
+    """What a sort key stands for: the expression of the output that it names, or itself."""
+    if isinstance(key.expr, ir.Output):
+        name = key.expr.name
+        return next(column.expr for column in query.outputs if column.name == name)
+    return key.expr
+
+
+def _inside(expr: ir.Expr) -> Iterator[ir.Expr]:
+    for child in ir.children(expr):
+        yield from ir.walk(child)
 
 
 def _can_fail(query: ir.QueryIR) -> bool:

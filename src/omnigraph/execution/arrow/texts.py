@@ -1,0 +1,47 @@
+"""Full-text indexes by pin: from memory, from derived state, or built from their column and kept.
+
+The index is ours because the words are: how text is cut, folded and stemmed is part of the language, and an index made
+by other rules would find other rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+from omnigraph.execution.arrow.pins import LoadedTable, PinCache
+from omnigraph.execution.arrow.text_index import TextIndex
+from omnigraph.versioning.snapshot import TableEntry
+from omnigraph.versioning.store import GraphStore
+
+_KEPT = 4
+_WORTH_KEEPING = 10
+"""Text costs more to index than edges: it is kept from a smaller number of rows on."""
+
+
+class Texts:
+    """Text indexes of one graph. Safe to share between threads."""
+
+    def __init__(self, store: GraphStore, cache: PinCache) -> None:
+        self._store = store
+        self._cache = cache
+
+    def index(self, entry: TableEntry, column: str, loaded: LoadedTable) -> TextIndex:
+        """The inverted index of a String column at a pin."""
+        folder = f"text/{entry.location.replace('/', '-')}/{column}/"
+        path = folder + hashlib.sha256(str(entry.staged_version).encode()).hexdigest()[:40]
+
+        def load() -> TextIndex:
+            stored = self._store.derived.read(path)
+            if stored is not None and stored.facts.get("rows") == entry.row_count:
+                return TextIndex.from_arrays(stored.arrays)
+            built = TextIndex.build(loaded.column(column))
+            if entry.row_count * _WORTH_KEEPING >= self._store.settings.derived_min_rows:
+                self._store.workers.submit(self._keep, folder, path, entry.row_count, built)
+            return built
+
+        found: TextIndex = self._cache.derived(("text", entry.location, entry.staged_version, column), load)
+        return found
+
+    def _keep(self, folder: str, path: str, rows: int, built: TextIndex) -> None:
+        if self._store.derived.write(path, {"rows": rows}, built.arrays()):
+            self._store.derived.prune(folder, _KEPT)

@@ -1,0 +1,148 @@
+"""`ensure_indices`: builds what the schema asks for and storage lacks, in one maintenance commit.
+
+Declaring an index builds nothing, and no answer depends on one: an index only changes how an answer is found. Kinds
+follow from types: numbers, Bool, Date, DateTime and enums get a BTREE, vectors an IVF index, free text a full-text
+index that is kept as derived state, lists none. Ids and edge ends always have a BTREE.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from omnigraph.datatypes import Scalar
+from omnigraph.schema.catalog import Catalog, EntityType
+from omnigraph.storage.layout import detached_file
+from omnigraph.storage.search_indexes import WantedIndex, build, rows_of, uncovered
+from omnigraph.storage.tables import Table
+from omnigraph.versioning.commits import MAINTENANCE, GraphCommit
+from omnigraph.versioning.manifest import ManifestState
+from omnigraph.versioning.plan import Pin, PublishPlan, TableChange
+from omnigraph.versioning.refs import MAIN
+from omnigraph.versioning.repository import Repository
+from omnigraph.versioning.snapshot import TableEntry
+from omnigraph.versioning.staging import open_table, stage_reshape
+from omnigraph.versioning.store import mint
+
+INDEXED, PARTIAL, PENDING, DERIVED = "indexed", "partial", "pending", "derived"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexStatus:
+    """One wanted index: its kind, the rows it covers of all rows, and why it is not there when it cannot be."""
+
+    table_key: str
+    property: str
+    kind: str
+    state: str
+    covered_rows: int
+    rows: int
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IndexReport:
+    """What there is after a build, and the commit that brought it; None when nothing was lacking."""
+
+    indexes: tuple[IndexStatus, ...]
+    commit: GraphCommit | None
+
+
+def wanted_indexes(entity: EntityType) -> Iterator[tuple[str, WantedIndex | None]]:
+    """Public names and physical indexes of a type; None for free text, whose index is not kept in the table."""
+    yield "id", WantedIndex("id", "btree")
+    if entity.table_key.startswith("edge:"):
+        yield "src", WantedIndex("src", "btree")
+        yield "dst", WantedIndex("dst", "btree")
+    # A key of one property is the id itself.
+    seen = {"id", "src", "dst", *(entity.key if len(entity.key) == 1 else ())}
+    for index in entity.indexes:
+        for name in index.properties:
+            if name in seen:
+                continue
+            seen.add(name)
+            kind = entity.property(name).type
+            if kind.is_vector:
+                yield name, WantedIndex(entity.property(name).column, "vector", index.metric or "l2")
+            elif kind.is_list or kind.scalar is Scalar.BLOB:
+                continue
+            elif kind.scalar is Scalar.STRING and not kind.is_enum:
+                yield name, None
+            else:
+                yield name, WantedIndex(entity.property(name).column, "btree")
+
+
+def index_status(repository: Repository, branch: str = MAIN) -> tuple[IndexStatus, ...]:
+    """Every index that the schema of a branch asks for, and how far it is built."""
+    state = repository.head(branch)
+    catalog = repository.store.catalog(state.schema_hash)
+    found: list[IndexStatus] = []
+    for key, entry in sorted(state.tables.items()):
+        table = open_table(repository.store, entry)
+        for name, wanted in wanted_indexes(catalog.type_of(key)):
+            found.append(_status(table, entry, name, wanted))
+    return tuple(found)
+
+
+def ensure_indices(repository: Repository, branch: str = MAIN, *, actor: str | None = None) -> IndexReport:
+    """Build or extend every index that is lacking, as one commit. Loses a race without harm: run it again."""
+    repository.store.require_writable()
+    state = repository.head(branch)
+    catalog = repository.store.catalog(state.schema_hash)
+    reasons: dict[tuple[str, str], str] = {}
+    changes = [c for e in state.tables.values() if (c := _built(repository, e, catalog, reasons)) is not None]
+    commit = repository.publisher.publish(_plan(state, changes, actor)) if changes else None
+    found = index_status(repository, branch)
+    return IndexReport(tuple(replace(s, reason=reasons.get((s.table_key, s.property))) for s in found), commit)
+
+
+def _built(
+    repository: Repository, entry: TableEntry, catalog: Catalog, reasons: dict[tuple[str, str], str]
+) -> TableChange | None:
+    store = repository.store
+    base = table = open_table(store, entry)
+    if not base.fragments:
+        return None
+    for name, wanted in wanted_indexes(catalog.type_of(entry.table_key)):
+        if wanted is not None:
+            table, reason = build(store.tables, table, wanted)
+            if reason is not None:
+                reasons[(entry.table_key, name)] = reason
+    if table.version == base.version:
+        return None
+    files = (f"{table.path}/{detached_file(table.version)}", *_index_files(base, table))
+    change = stage_reshape(entry, table, entry.high_water, files, "ensure_indices")
+    return replace(change, changes={"base": str(base.version)})
+
+
+def _index_files(base: Table, table: Table) -> list[str]:
+    old = set(base.index_files())
+    return [f"{table.path}/{name}" for name in table.index_files() if name not in old]
+
+
+def _status(table: Table, entry: TableEntry, name: str, wanted: WantedIndex | None) -> IndexStatus:
+    rows = entry.row_count
+    if wanted is None:
+        return IndexStatus(entry.table_key, name, "text", DERIVED, rows, rows)
+    covered = rows - rows_of(table, uncovered(table, wanted))
+    state = INDEXED if covered == rows else (PARTIAL if covered else PENDING)
+    return IndexStatus(entry.table_key, name, wanted.kind, state, covered, rows)
+
+
+def _plan(state: ManifestState, changes: list[TableChange], actor: str | None) -> PublishPlan:
+    return PublishPlan(
+        commit_id=mint(),
+        branch=state.branch,
+        native_branch=state.native_branch,
+        base_version=state.version,
+        base_head=state.head,
+        kind="ensure_indices",
+        op_class=MAINTENANCE,
+        schema_hash=state.schema_hash,
+        changes=tuple(changes),
+        pins={c.table_key: Pin.of(state.tables[c.table_key]) for c in changes},
+        actor=actor,
+        message="indexes " + ", ".join(sorted(c.table_key for c in changes)),
+        staged_at=time.time(),
+    )

@@ -1,0 +1,90 @@
+"""Indexes beyond the key: BTREE of scalars and IVF of vectors, built detached, and what they cover.
+
+All that a table lacks is staged on top of each other and published as one change. An index is extended to new
+fragments by a segment of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+from lance import LanceOperation
+
+from omnigraph.storage.faults import translated
+from omnigraph.storage.indexes import extend_btree, index_name
+from omnigraph.storage.staged import commit_detached
+from omnigraph.storage.tables import Places, Table, TableStore
+
+Kind = Literal["btree", "vector"]
+MIN_VECTORS = 256
+"""Fewer vectors cannot be clustered; comparing all of them is faster anyway."""
+
+
+@dataclass(frozen=True, slots=True)
+class WantedIndex:
+    """An index that a schema asks for, on a physical column."""
+
+    column: str
+    kind: Kind
+    metric: str = "l2"
+
+    @property
+    def name(self) -> str:
+        """The name of the index in its table."""
+        return index_name(self.column)
+
+
+def uncovered(table: Table, wanted: WantedIndex) -> list[int]:
+    """Fragments that an index does not answer for."""
+    covered = table.index_coverage().get(wanted.name, frozenset())
+    return [i for i in table.fragments if i not in covered]
+
+
+def rows_of(table: Table, fragments: list[int]) -> int:
+    """Live rows of some fragments."""
+    return sum(table.fragments[i].num_rows for i in fragments)
+
+
+def build(store: TableStore, base: Table, wanted: WantedIndex) -> tuple[Table, str | None]:
+    """The table with an index that covers all of it; or as it is, with the reason why that is not possible yet."""
+    if wanted.kind == "btree":
+        return extend_btree(store, base, wanted.column), None
+    lacking = uncovered(base, wanted)
+    if not lacking:
+        return base, None
+    with translated(f"counting vectors of {base.path}"):
+        vectors = base.dataset.count_rows(filter=f"`{wanted.column}` IS NOT NULL")
+    if vectors < MIN_VECTORS:
+        return base, f"{vectors} vectors; an index needs {MIN_VECTORS}"
+    is_new = wanted.name not in base.index_coverage()
+    # A whole new clustering once a quarter of the rows came later than it: their centres are elsewhere.
+    everything = is_new or rows_of(base, lacking) * 4 > rows_of(base, list(base.fragments))
+    fragments = list(base.fragments) if everything else lacking
+    with translated(f"indexing {wanted.column} of {base.path}"):
+        segment = base.dataset.create_index_uncommitted(
+            wanted.column, "IVF_FLAT", name=wanted.name, replace=not is_new, fragment_ids=fragments,
+            metric=wanted.metric, num_partitions=partitions(vectors),
+        )  # fmt: skip
+    return commit_detached(store, base, LanceOperation.CreateIndex([segment], []), keeps_indexes=False), None
+
+
+def partitions(vectors: int) -> int:
+    """How many clusters: the square root of the number of vectors."""
+    return max(1, int(vectors**0.5))
+
+
+def nearest(table: Table, column: str, vector: Any, limit: int, *, metric: str, probes: int) -> tuple[Places, Any]:
+    """Places and distances of the nearest rows, by index where it covers, by comparison elsewhere."""
+    with translated(f"searching {table.path}"):
+        rows = table.dataset.scanner(
+            columns=[],
+            nearest={
+                "column": column, "q": pa.array(np.asarray(vector, np.float32)), "k": limit, "metric": metric,
+                "nprobes": probes,
+            },
+            with_row_address=True,
+        ).to_table()  # fmt: skip
+    return table.places(rows["_rowaddr"].to_numpy().astype(np.uint64)), rows["_distance"].to_numpy()
