@@ -14,7 +14,7 @@ import pyarrow as pa
 from lance import LanceOperation
 
 from omnigraph.storage.faults import translated
-from omnigraph.storage.indexes import extend_btree, index_name
+from omnigraph.storage.indexes import extend_btrees, index_name
 from omnigraph.storage.staged import commit_detached
 from omnigraph.storage.tables import Places, Table, TableStore
 
@@ -51,7 +51,7 @@ def rows_of(table: Table, fragments: list[int]) -> int:
 def build(store: TableStore, base: Table, wanted: WantedIndex) -> tuple[Table, str | None]:
     """The table with an index that covers all of it; or as it is, with the reason why that is not possible yet."""
     if wanted.kind == "btree":
-        return extend_btree(store, base, wanted.column), None
+        return extend_btrees(store, base, [wanted.column]), None
     lacking = uncovered(base, wanted)
     if not lacking:
         return base, None
