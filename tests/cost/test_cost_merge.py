@@ -70,6 +70,7 @@ def test_a_fast_forward_moves_no_data(tmp_path: Path) -> None:
         graph.branches.create("dev")
         fresh = pa.table({"name": pa.array([f"new{i}" for i in range(rows)])})
         graph.load({"Person": fresh}, branch="dev")
+        graph._store.wait_for_upkeep()
         with file_events(Path(graph.uri)) as events:
             assert graph.branches.merge("dev").outcome == "fast_forward"
         assert not [name for name in events.created if "/nodes/" in name]
