@@ -7,6 +7,7 @@ import warnings
 
 from omnigraph.maintenance.cleanup import CleanupPolicy, CleanupReport, cleanup
 from omnigraph.maintenance.indices import IndexReport, IndexStatus, ensure_indices, index_status
+from omnigraph.maintenance.optimize import OptimizeReport, optimize
 from omnigraph.maintenance.repair import RepairReport, repair
 from omnigraph.versioning.refs import MAIN
 from omnigraph.versioning.repository import Repository
@@ -27,6 +28,13 @@ class Maintenance:
     def index_status(self, branch: str = MAIN) -> tuple[IndexStatus, ...]:
         """Every index that the schema asks for, and the rows it covers."""
         return index_status(self._repository, branch)
+
+    def optimize(self, branch: str = MAIN, actor: str | None = None, **options: int) -> OptimizeReport:
+        """Merge small fragments, drop deleted rows and extend indexes, beside writers; one commit, or none.
+
+        `target_rows` says how large a fragment may grow.
+        """
+        return optimize(self._repository, branch, actor=actor, **options)
 
     def repair(self, confirm: bool = False) -> RepairReport:
         """Report damage and foreign drift; with `confirm`, move provably damaged files away."""

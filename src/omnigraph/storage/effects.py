@@ -68,7 +68,28 @@ class UnwrittenRows:
     rows: pa.Table
 
 
-Effect = AppendRows | ReplaceRows | OverwriteRows | Reshape | UnwrittenRows
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """Old fragments and the new ones that hold the same rows. New ids are fixed: indexes name them already."""
+
+    old: tuple[Any, ...]
+    new: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """Fragments merged and indexes brought up to them, as work that is done and can follow a table.
+
+    It applies to every pin that still has the old fragments as they were: rows came and went elsewhere. `dropped` and
+    `segments` are index segments that go and come. Lives in memory only: a compaction that is lost is made again.
+    """
+
+    groups: tuple[Rewritten, ...]
+    dropped: tuple[Any, ...]
+    segments: tuple[Any, ...]
+
+
+Effect = AppendRows | ReplaceRows | OverwriteRows | Reshape | UnwrittenRows | Compacted
 
 
 def effect_to_json(effect: Effect) -> dict[str, Any]:
@@ -84,6 +105,8 @@ def effect_to_json(effect: Effect) -> dict[str, Any]:
             return {"kind": "reshape", "note": note}
         case UnwrittenRows():
             raise Unsupported("rows that are in no file yet cannot be part of an intent")
+        case Compacted():
+            raise Unsupported("a compaction leaves no intent: whoever loses it makes it again")
         case _:
             assert_never(effect)
 

@@ -14,6 +14,7 @@ from lance.fragment import FragmentMetadata, write_fragments
 from omnigraph.errors import Unsupported
 from omnigraph.storage.effects import (
     AppendRows,
+    Compacted,
     Effect,
     OverwriteRows,
     ReplaceRows,
@@ -78,10 +79,50 @@ def apply_effect(store: TableStore, base: Table, effect: Effect, tail: Tail) -> 
             return _update(store, base, fragments, removed=everything, updated=[], deleted_ids=())
         case UnwrittenRows():
             return apply_effect(store, base, written(store, base, effect), tail)
+        case Compacted():
+            return Staged(
+                compacted(store, base, effect), new_fragments=tuple(f.id for g in effect.groups for f in g.new)
+            )
         case Reshape(note):
             raise Unsupported(f"{note} belongs to one version of {base.path} and cannot be applied to another")
         case _:
             assert_never(effect)
+
+
+def compacted(store: TableStore, base: Table, effect: Compacted) -> Table:
+    """The version in which a compaction has taken place; `fits` says of which tables that can be made."""
+    table = base
+    if effect.dropped:
+        operation = LanceOperation.CreateIndex([], list(effect.dropped))
+        table = commit_detached(store, table, operation, keeps_indexes=False)
+    if effect.groups:
+        groups = [
+            LanceOperation.RewriteGroup([base.fragments[f.id] for f in group.old], list(group.new))
+            for group in effect.groups
+        ]
+        table = commit_detached(store, table, LanceOperation.Rewrite(groups, []), keeps_indexes=False)
+    if effect.segments:
+        table = commit_detached(
+            store, table, LanceOperation.CreateIndex(list(effect.segments), []), keeps_indexes=False
+        )
+    return table
+
+
+def fits(base: Table, effect: Compacted) -> bool:
+    """Whether a table still has the fragments that were merged, as they were, and has not used the new ids."""
+    now = base.fragments
+    for fragment in (f for group in effect.groups for f in group.old):
+        if fragment.id not in now or now[fragment.id].deletion_file != fragment.deletion_file:
+            return False
+    fresh = [fragment.id for group in effect.groups for fragment in group.new]
+    if fresh and min(fresh) <= max(now, default=0):
+        return False
+    wanted = {str(index.uuid) for index in effect.dropped}
+    if not wanted:
+        return True
+    with translated(f"reading the indexes of {base.path}"):
+        live = {str(segment.uuid) for index in base.dataset.describe_indices() for segment in index.segments}
+    return wanted <= live
 
 
 def commit_detached(
@@ -110,6 +151,12 @@ def durable_files(staged: Staged) -> list[str]:
     table = staged.table
     if table.version < _FIRST_DETACHED:  # nothing changed: the version is the table's birth
         return []
+    if not (
+        staged.added_files or staged.masked_fragments or staged.removed_fragments
+    ):  # a compaction: data files and indexes it brought
+        fresh = [f.path for i in staged.new_fragments for f in table.fragments[i].files]
+        found = [*(f"data/{name}" for name in fresh), *table.index_files(), detached_file(table.version)]
+        return [f"{table.path}/{name}" for name in found]
     files = [f"{table.path}/data/{name}" for name in staged.added_files]
     for fragment_id in staged.masked_fragments:
         deletions = table.fragments[fragment_id].deletion_file

@@ -10,8 +10,9 @@ from dataclasses import replace
 from typing import assert_never
 
 from omnigraph.errors import ConstraintConflict, EndpointConflict, ExpectedVersionMismatch, KeyConflict, SchemaMoved
-from omnigraph.storage.effects import AppendRows, OverwriteRows, ReplaceRows, Reshape, UnwrittenRows
+from omnigraph.storage.effects import AppendRows, Compacted, OverwriteRows, ReplaceRows, Reshape, UnwrittenRows
 from omnigraph.storage.lookup import MAX_LISTED, existing_ids, in_list, missing_ids, rows_where_any, rows_with_values
+from omnigraph.storage.staged import fits
 from omnigraph.storage.tables import Table
 from omnigraph.versioning.manifest import ManifestState
 from omnigraph.versioning.plan import (
@@ -148,6 +149,9 @@ def _require_replayable(
                 raise mismatch
         case OverwriteRows():
             if logically:
+                raise mismatch
+        case Compacted():
+            if not fits(open_table(store, entry), change.effect):
                 raise mismatch
         case Reshape():
             # A physical version is worth nothing on another pin; whoever made it plans again.

@@ -7,6 +7,7 @@ from typing import Any
 
 from omnigraph.storage.effects import (
     AppendRows,
+    Compacted,
     Effect,
     OverwriteRows,
     ReplaceRows,
@@ -48,7 +49,7 @@ def stage_change(store: GraphStore, entry: TableEntry, effect: Effect, commit_id
         staged_version=table.version,
         row_count=table.row_count,
         high_water=high_water(table, entry.high_water),
-        changes=_summary(store, entry, staged, commit_id),
+        changes=_summary(store, entry, staged, commit_id, physical=isinstance(effect, Compacted)),
         tail=tail.restricted(table.uncovered_fragments),
         files=tuple(durable_files(staged)),
     )
@@ -87,12 +88,16 @@ def _fragments(effect: Effect) -> tuple[WrittenFragment, ...]:
     match effect:
         case AppendRows(fragments) | ReplaceRows(_, fragments) | OverwriteRows(fragments):
             return fragments
-        case Reshape() | UnwrittenRows():
+        case Reshape() | UnwrittenRows() | Compacted():
             return ()
 
 
-def _summary(store: GraphStore, entry: TableEntry, staged: Staged, commit_id: str) -> Mapping[str, Any]:
+def _summary(
+    store: GraphStore, entry: TableEntry, staged: Staged, commit_id: str, *, physical: bool
+) -> Mapping[str, Any]:
     """What the change feed needs: files added, fragments removed or masked, ids deleted. Long lists go to an object."""
+    if physical:
+        return {"base": str(entry.staged_version)}
     full: dict[str, Any] = {
         "base": str(entry.staged_version),
         "added": list(staged.added_files),

@@ -1,0 +1,183 @@
+"""`optimize`: merge small fragments, drop deleted rows, bring indexes up to date; one maintenance commit.
+
+It runs beside writers on every branch and never makes one of them fail or wait. The work is done once; when a table
+moves before it is published, the result follows the table as long as the merged fragments are untouched. A table whose
+very rows keep changing is planned again, and left for the next run after some attempts.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+from omnigraph.errors import ConflictError, ExpectedVersionMismatch, InvalidArgument, SchemaMoved
+from omnigraph.maintenance.indices import ensure_indices, index_status, wanted_indexes
+from omnigraph.schema.catalog import EntityType
+from omnigraph.storage.compaction import TARGET_ROWS, prepare
+from omnigraph.storage.failpoints import Point, hit
+from omnigraph.versioning.commits import MAINTENANCE, GraphCommit
+from omnigraph.versioning.manifest import ManifestState
+from omnigraph.versioning.plan import Pin, PublishPlan, TableChange
+from omnigraph.versioning.refs import MAIN
+from omnigraph.versioning.repository import Repository
+from omnigraph.versioning.staging import open_table, stage_change
+from omnigraph.versioning.store import mint
+from omnigraph.write.coverage import key_columns
+
+CONCURRENCY_VARIABLE = "OMNIGRAPH_MAINTENANCE_CONCURRENCY"
+CONTENDED = "Contended"
+_ATTEMPTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class TableOptimizeStats:
+    """What was done to one table. `skipped` says why nothing was, where something would have been worth it."""
+
+    table_key: str
+    fragments_removed: int = 0
+    fragments_added: int = 0
+    committed: bool = False
+    skipped: str | None = None
+    pending_indexes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizeReport:
+    """The outcome; `commit` is None when there was nothing to do."""
+
+    branch: str
+    tables: tuple[TableOptimizeStats, ...]
+    commit: GraphCommit | None
+
+
+def optimize(
+    repository: Repository, branch: str = MAIN, *, actor: str | None = None, target_rows: int = TARGET_ROWS
+) -> OptimizeReport:
+    """Optimize every table of a branch."""
+    repository.store.require_writable()
+    if target_rows < 1:
+        raise InvalidArgument("target_rows must be at least 1")
+    repository.store.wait_for_upkeep()
+    repository.recovery.sweep_if_due()
+    done = _Optimizer(repository, branch, actor, target_rows).run()
+    vectors = _with_vector_indexes(repository, branch, actor)
+    pending: dict[str, list[str]] = {}
+    for status in index_status(repository, branch):
+        if status.covered_rows < status.rows:
+            pending.setdefault(status.table_key, []).append(status.property)
+    tables = tuple(replace(t, pending_indexes=tuple(pending.get(t.table_key, ()))) for t in done.tables)
+    return replace(done, tables=tables, commit=vectors or done.commit)
+
+
+def _with_vector_indexes(repository: Repository, branch: str, actor: str | None) -> GraphCommit | None:
+    """Vector indexes are built from the compacted rows; losing them to a writer leaves them for the next run."""
+    catalog = repository.store.catalog(repository.head(branch).schema_hash)
+    kinds = {index.kind for entity in catalog.entity_types for _, index in wanted_indexes(entity) if index is not None}
+    if "vector" not in kinds:
+        return None
+    try:
+        return ensure_indices(repository, branch, actor=actor).commit
+    except ConflictError:
+        return None
+
+
+def concurrency() -> int:
+    """How many tables are worked on at once."""
+    text = os.environ.get(CONCURRENCY_VARIABLE, "8")
+    if not text.isdigit() or int(text) < 1:
+        raise InvalidArgument(f"{CONCURRENCY_VARIABLE} is {text!r}", hint="use a whole number above 0")
+    return int(text)
+
+
+class _Optimizer:
+    """One run on one branch."""
+
+    def __init__(self, repository: Repository, branch: str, actor: str | None, target_rows: int) -> None:
+        self._repository = repository
+        self._store = repository.store
+        self._branch = branch
+        self._actor = actor
+        self._target_rows = target_rows
+        self._stats: dict[str, TableOptimizeStats] = {}
+
+    def run(self) -> OptimizeReport:
+        state = self._repository.head(self._branch)
+        self._stats = {key: TableOptimizeStats(key) for key in sorted(state.tables)}
+        changes = self._prepared(state, sorted(state.tables))
+        commit: GraphCommit | None = None
+        for attempt in range(_ATTEMPTS):
+            if not changes:
+                break
+            try:
+                commit = self._repository.publisher.publish(self._plan(state, changes))
+                break
+            except ExpectedVersionMismatch as error:
+                state = self._repository.head(self._branch)
+                del changes[error.table_key]
+                if attempt + 2 < _ATTEMPTS:
+                    changes |= self._prepared(state, [error.table_key])
+                else:
+                    self._skip(error.table_key)
+            except SchemaMoved:
+                state = self._repository.head(self._branch)
+                changes = self._prepared(state, sorted(state.tables))
+        if commit is None:
+            for key in changes:
+                self._skip(key)
+        else:
+            self._stats |= {key: replace(self._stats[key], committed=True) for key in changes}
+        return OptimizeReport(self._branch, tuple(self._stats.values()), commit)
+
+    def _skip(self, key: str) -> None:
+        self._stats[key] = TableOptimizeStats(key, skipped=CONTENDED)
+
+    def _prepared(self, state: ManifestState, keys: list[str]) -> dict[str, TableChange]:
+        """Changes of the tables that something can be done for, several at a time."""
+        catalog = self._store.catalog(state.schema_hash)
+
+        def work(key: str) -> TableChange | None:
+            entry = state.tables[key]
+            columns = _btree_columns(catalog.type_of(key))
+            found = prepare(
+                self._store.tables, open_table(self._store, entry), columns, entry.high_water,
+                target_rows=self._target_rows,
+            )  # fmt: skip
+            if found is None:
+                return None
+            effect, stats = found
+            self._stats[key] = TableOptimizeStats(key, stats.removed, stats.added)
+            change = stage_change(self._store, entry, effect, "")
+            hit(Point.OPTIMIZE_STAGED)
+            return change
+
+        with ThreadPoolExecutor(min(concurrency(), max(1, len(keys)))) as pool:
+            changes = list(pool.map(work, (key for key in keys if key in state.tables)))
+        return {change.table_key: change for change in changes if change is not None}
+
+    def _plan(self, state: ManifestState, changes: dict[str, TableChange]) -> PublishPlan:
+        pins = {}
+        for key, change in changes.items():
+            entry = state.tables[key]
+            pins[key] = replace(Pin.of(entry), staged_version=change.base_version)
+        return PublishPlan(
+            commit_id=mint(),
+            branch=state.branch,
+            native_branch=state.native_branch,
+            base_version=state.version,
+            base_head=state.head,
+            kind="optimize",
+            op_class=MAINTENANCE,
+            schema_hash=state.schema_hash,
+            changes=tuple(changes.values()),
+            pins=pins,
+            actor=self._actor,
+            message=f"optimize {len(changes)} table{'' if len(changes) == 1 else 's'}",
+            staged_at=time.time(),
+        )
+
+
+def _btree_columns(entity: EntityType) -> tuple[str, ...]:
+    wanted = (index.column for _, index in wanted_indexes(entity) if index is not None and index.kind == "btree")
+    return tuple(dict.fromkeys((*key_columns(entity), *wanted)))

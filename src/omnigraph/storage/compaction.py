@@ -1,0 +1,123 @@
+"""Making a compaction: fragments merged, indexes brought up to them, as one effect that follows a moving table.
+
+The work (reading, writing, sorting) is done once, against the pin it began with. What it yields is data: which
+fragments became which, and index segments that name the new ones by ids far above those that other writers take
+meanwhile. Applying it to a newer pin is two or three small commits.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lance import Index, LanceOperation
+from lance.optimize import Compaction
+
+from omnigraph.storage.effects import Compacted, Rewritten
+from omnigraph.storage.faults import translated
+from omnigraph.storage.indexes import MAX_SEGMENTS, high_water, index_name
+from omnigraph.storage.staged import commit_detached
+from omnigraph.storage.tables import Table, TableStore
+
+TARGET_ROWS = 1 << 20
+DELETED_SHARE = 0.1
+_ID_GAP = 1024
+"""New fragments leave room for this many appends of others while the compaction is at work."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionStats:
+    """How many fragments became how many."""
+
+    removed: int
+    added: int
+
+
+def prepare(
+    store: TableStore, base: Table, columns: Sequence[str], known_high_water: int, *, target_rows: int = TARGET_ROWS
+) -> tuple[Compacted, CompactionStats] | None:
+    """The compaction of a table and the BTREEs of some columns; None when there is nothing to do."""
+    if not base.fragments:
+        return None
+    table, dropped = _without_crowded_segments(store, base, columns, target_rows)
+    groups = _rewritten(store, table, high_water(base, known_high_water) + _ID_GAP, target_rows)
+    if groups:
+        operation = LanceOperation.Rewrite(
+            [LanceOperation.RewriteGroup(list(group.old), list(group.new)) for group in groups], []
+        )
+        table = commit_detached(store, table, operation, keeps_indexes=False)
+    segments = _missing_segments(store, table, columns)
+    if not groups and not segments:
+        return None
+    stats = CompactionStats(sum(len(g.old) for g in groups), sum(len(g.new) for g in groups))
+    return Compacted(tuple(groups), tuple(dropped), tuple(segments)), stats
+
+
+def _rewritten(store: TableStore, table: Table, first_id: int, target_rows: int) -> list[Rewritten]:
+    with translated(f"compacting {table.path}"):
+        handle = store.private_handle(table)
+        plan = Compaction.plan(
+            handle,
+            {
+                "target_rows_per_fragment": target_rows,
+                "materialize_deletions": True,
+                "materialize_deletions_threshold": DELETED_SHARE,
+            },
+        )
+        groups = []
+        next_id = first_id
+        for task in plan.tasks:
+            result = task.execute(handle)
+            fresh = []
+            for fragment in result.new_fragments:
+                next_id += 1
+                fresh.append(dataclasses.replace(fragment, id=next_id))
+            groups.append(Rewritten(tuple(table.fragments[f.id] for f in task.fragments), tuple(fresh)))
+    return groups
+
+
+def _without_crowded_segments(
+    store: TableStore, base: Table, columns: Sequence[str], target_rows: int
+) -> tuple[Table, list[Index]]:
+    """Forget segments that stand in the way: fragments are merged only with those that the same segments cover.
+
+    Small ones always; all of an index once it has many, since a lookup asks each of them.
+    """
+    names = {index_name(column) for column in columns}
+    small = {i for i, f in base.fragments.items() if f.num_rows < target_rows // 2}
+    live = set(base.fragments)
+    doomed: list[Index] = []
+    with translated(f"reading the indexes of {base.path}"):
+        for index in base.dataset.describe_indices():
+            if index.name not in names or len(index.segments) < 2:
+                continue
+            crowded = len(index.segments) > MAX_SEGMENTS
+            doomed += [
+                Index(
+                    uuid=str(segment.uuid), name=index.name, fields=list(index.fields),
+                    dataset_version=int(segment.dataset_version_at_last_update),
+                    fragment_ids=segment.fragment_ids, index_version=int(segment.index_version),
+                )
+                for segment in index.segments
+                if crowded or live.intersection(segment.fragment_ids) <= small
+            ]  # fmt: skip
+    if not doomed:
+        return base, []
+    return commit_detached(store, base, LanceOperation.CreateIndex([], doomed), keeps_indexes=False), doomed
+
+
+def _missing_segments(store: TableStore, table: Table, columns: Sequence[str]) -> list[Index]:
+    coverage = table.index_coverage()
+    segments = []
+    for column in columns:
+        name = index_name(column)
+        lacking = [i for i in table.fragments if i not in coverage.get(name, frozenset())]
+        if lacking:
+            with translated(f"indexing {column} of {table.path}"):
+                segments.append(
+                    store.private_handle(table).create_index_uncommitted(
+                        column, "BTREE", name=name, replace=name in coverage, fragment_ids=lacking
+                    )
+                )
+    return segments
