@@ -7,9 +7,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks import commit_latency, report, throughput
+from benchmarks import commit_latency, report, throughput, writing
 
-SCENARIOS = {"commit latency": commit_latency.measure, "throughput": throughput.measure}
+SCENARIOS = {"commit latency": commit_latency.measure, "throughput": throughput.measure, "writing": writing.measure}
 
 
 def main(wanted: list[str]) -> int:
