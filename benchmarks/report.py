@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 HERE = Path(__file__).parent
-PEERS = ("pylance", "pyarrow", "deltalake", "doltlite", "obstore")
+PEERS = ("pylance", "pyarrow", "deltalake", "doltlite", "obstore", "kuzu")
 
 
 @dataclass(frozen=True)

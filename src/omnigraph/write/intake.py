@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
 from omnigraph.schema.catalog import EntityType
 from omnigraph.storage.effects import WrittenFragment
 from omnigraph.storage.staged import write_rows
+from omnigraph.write.embed import with_vectors
 from omnigraph.write.rows import Batch
 from omnigraph.write.transaction import WriteTxn
 from omnigraph.write.validation import (
@@ -77,6 +78,7 @@ class Intake:
 
     def add(self, batch: Batch) -> None:
         """One more batch; rows that break a rule by themselves are noted and left out."""
+        batch = replace(batch, table=with_vectors(batch.entity, batch.table))
         before = len(self._found)
         check_fields(batch.entity, batch.table, batch.places, self._found)
         if len(self._found) > before:
