@@ -198,11 +198,14 @@ def test_group_of_threads_in_one_process_all_commit(tmp_path: Path) -> None:
 
     graph = Graph.init(tmp_path / "g", SCHEMA)
 
-    def write(thread: int) -> None:
-        for i in range(5):
-            graph.load([person(f"t{thread}-{i}")])
+    def write(thread: int) -> list[str]:
+        commits = [graph.load([person(f"t{thread}-{i}")]).commit for i in range(5)]
+        return [commit.graph_commit_id for commit in commits if commit is not None]
 
     with ThreadPoolExecutor(6) as pool:
-        list(pool.map(write, range(6)))
+        acknowledged = [commit for many in pool.map(write, range(6)) for commit in many]
     assert graph.rows("node:Person").num_rows == 30
-    assert len({c.graph_commit_id for c in graph.commits.list()}) == 31
+    assert len(acknowledged) == 30
+    lineage = [c.graph_commit_id for c in graph.commits.list()]
+    assert len(set(lineage)) == len(lineage)
+    assert set(acknowledged) == {c.graph_commit_id for c in graph.commits.list() if c.kind == "load"}
