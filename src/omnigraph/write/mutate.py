@@ -84,6 +84,8 @@ def mutate(repository: Repository, request: MutationRequest, *, fresh: bool = Tr
         return MutationResult(name, request.branch, 0, 0, None)
     requirements = (*validate(txn, deltas).accepted(), *run.read_requirements())
     commit = txn.commit(_effects(txn, deltas), requirements, rebase_updates=True)
+    if request.idempotency_key is not None and commit.graph_commit_id != txn.commit_id:
+        return MutationResult(name, request.branch, 0, 0, commit, replayed=True)  # another sender was faster
     return MutationResult(name, request.branch, nodes, edges, commit)
 
 
