@@ -7,11 +7,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks import commit_latency, merging, queries, report, throughput
+from benchmarks import commit_latency, merging, queries, report, throughput, writing
 
 SCENARIOS = {
     "commit latency": commit_latency.measure,
     "throughput": throughput.measure,
+    "writing": writing.measure,
     "merging": merging.measure,
     "queries": queries.measure,
 }

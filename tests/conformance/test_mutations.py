@@ -279,6 +279,31 @@ def test_a_request_is_applied_once(people: Graph) -> None:
     assert people.load([{"type": "Note", "data": {"text": "b"}}], idempotency_key="k1").commit == first.commit
 
 
+def test_a_request_that_two_senders_prepared_is_applied_once(people: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    from omnigraph.write.transaction import WriteTxn
+
+    text = 'query q() { insert Note { text: "a" } insert Company { name: "C" } }'
+    first = people.mutate(text, idempotency_key="k1")
+    # The second sender looked before the first had published; the publisher looks again.
+    monkeypatch.setattr(WriteTxn, "earlier_commit", lambda self: None)
+    again = Graph.open(people.uri).mutate(text, idempotency_key="k1")
+    assert (again.replayed, again.commit) == (True, first.commit)
+    assert people.rows("node:Note").num_rows == 1
+
+
+def test_a_request_is_remembered_in_settled_history(people: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    from omnigraph.versioning import history
+
+    monkeypatch.setattr(history, "INLINE_MAX", 4)
+    monkeypatch.setattr(history, "INLINE_KEEP", 2)
+    text = 'query q() { insert Note { text: "a" } }'
+    first = people.mutate(text, idempotency_key="k1")
+    for _ in range(6):
+        people.mutate(text)
+    assert Graph.open(people.uri).mutate(text, idempotency_key="k1").commit == first.commit
+    assert people.rows("node:Note").num_rows == 7
+
+
 def test_now_is_one_moment(people: Graph) -> None:
     before = dt.datetime.now(dt.UTC).replace(microsecond=0)
     run(

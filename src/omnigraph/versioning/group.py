@@ -16,6 +16,7 @@ from typing import assert_never
 
 import pyarrow as pa
 
+from omnigraph.errors import OmnigraphError
 from omnigraph.storage.effects import AppendRows, Effect, ReplaceRows, UnwrittenRows
 from omnigraph.storage.staged import write_rows
 from omnigraph.storage.tables import Table
@@ -46,7 +47,7 @@ class Member:
         self.plan = plan
         self.claims = claims_of(plan)
         self._commit: GraphCommit | None = None
-        self._error: BaseException | None = None
+        self._error: OmnigraphError | None = None
 
     @property
     def settled(self) -> bool:
@@ -59,8 +60,16 @@ class Member:
             return
         try:
             self._commit = publish(self.plan)
-        except Exception as error:  # noqa: BLE001  it belongs to the caller who waits for this member
+        except OmnigraphError as error:  # it belongs to the caller who waits for this member
             self._error = error
+
+    def succeed(self, commit: GraphCommit) -> None:
+        """It was published, perhaps with others."""
+        self._commit = commit
+
+    def fail(self, error: OmnigraphError) -> None:
+        """It was refused, or nobody knows."""
+        self._error = error
 
     def result(self) -> GraphCommit:
         """The commit, or the error of this very plan."""

@@ -22,6 +22,9 @@ from omnigraph.versioning.manifest import HistoryExtent, ManifestState
 INLINE_MAX = 256
 INLINE_KEEP = 64
 FANOUT = 16
+_MAX_REQUEST_FILES = 1_024
+_requests: dict[str, dict[str, GraphCommit]] = {}
+"""By the name of a history file, which is made of its content."""
 
 
 def settle(objects: ObjectStore, state: ManifestState) -> ManifestState:
@@ -59,8 +62,23 @@ def find(objects: ObjectStore, state: ManifestState, commit_id: str) -> GraphCom
 
 def find_request(objects: ObjectStore, state: ManifestState, idempotency_key: str) -> GraphCommit | None:
     """The commit that a request with this key became, or None. Looks through the whole history of the branch."""
-    found = (commit for commit in walk(objects, state) if commit.idempotency_key == idempotency_key)
-    return next(found, None)
+    for commit in state.commits.values():
+        if commit.idempotency_key == idempotency_key:
+            return commit
+    found = (_requests_of(objects, extent).get(idempotency_key) for extent in reversed(state.extents))
+    return next((commit for commit in found if commit is not None), None)
+
+
+def _requests_of(objects: ObjectStore, extent: HistoryExtent) -> dict[str, GraphCommit]:
+    """The commits of a file that came with an idempotency key. Files never change: each is read once in a process."""
+    known = _requests.get(extent.location)
+    if known is None:
+        commits = read_extent(objects, extent)
+        known = {c.idempotency_key: c for c in commits if c.idempotency_key is not None}
+        _requests[extent.location] = known
+        while len(_requests) > _MAX_REQUEST_FILES:
+            _requests.pop(next(iter(_requests)), None)
+    return known
 
 
 def read_extent(objects: ObjectStore, extent: HistoryExtent) -> list[GraphCommit]:

@@ -88,26 +88,30 @@ class Publisher:
 
     def _publish_together(self, tip: BranchTip, members: Sequence[Member]) -> None:
         if len(members) > 1:
-            commit = self._one_commit(tip, [member.plan for member in members])
-            if commit is not None:
-                for member in members:
-                    member.settle(lambda _: commit)
+            self._share_a_commit(tip, members)
         for member in members:  # alone, or each by itself because one of them stood in the way
             member.settle(lambda plan: self.publish_in_turn(tip, plan))
 
-    def _one_commit(self, tip: BranchTip, plans: Sequence[PublishPlan]) -> GraphCommit | None:
-        """All plans as one commit; None when they are better published one by one, which nothing stands against."""
+    def _share_a_commit(self, tip: BranchTip, members: Sequence[Member]) -> None:
+        """All plans as one commit. Members that stay unsettled were certainly not published."""
+        plans = [member.plan for member in members]
         state, _, _ = tip.swap_base()
         attempt: _Attempt | None = None
         try:
             for plan in plans:
                 require_holds(self._store, plan, state)
             attempt = _Attempt(self._store, composed(self._store, plans, state))
-            return self._until_published(tip, attempt)
+            commit = self._until_published(tip, attempt)
         except OmnigraphError as error:
             if attempt is not None and attempt.unknown_slot is not None:
-                raise OutcomeUnknown(attempt.plan.commit_id) from error
-            return None
+                # Nobody may publish again what may be visible already.
+                unknown = OutcomeUnknown(attempt.plan.commit_id)
+                unknown.__cause__ = error
+                for member in members:
+                    member.fail(unknown)
+            return
+        for member in members:
+            member.succeed(commit)
 
     def close_branch(self, tip: BranchTip) -> bool:
         """Publish the version after which a branch takes no more writes. Every late writer loses its swap to it.

@@ -109,7 +109,7 @@ class GraphStore:
         self.manifests = ManifestStore(root, options, self.objects, self.durability, self.tables.session)
         self._catalogs: dict[str, Catalog] = {}
         self._lock = threading.Lock()
-        self._due: list[Future[None]] = []
+        self._due: dict[str, Future[None]] = {}
 
     def catalog(self, schema_hash: str) -> Catalog:
         """The accepted schema of that hash. Schemas are immutable, so one read serves for ever."""
@@ -135,16 +135,20 @@ class GraphStore:
         self.objects.delete([path])
         return stamped or dt.datetime.now(dt.UTC)
 
-    def later(self, task: Callable[[], None]) -> None:
-        """Run upkeep after the call that made it due has returned. The interpreter waits for it before it ends."""
+    def later(self, name: str, task: Callable[[], None]) -> None:
+        """Run upkeep after the call that made it due has returned, unless upkeep of that name is waiting or running.
+
+        The interpreter waits for it before it ends.
+        """
         with self._lock:
-            self._due = [each for each in self._due if not each.done()]
-            self._due.append(self._upkeep.submit(task))
+            self._due = {key: each for key, each in self._due.items() if not each.done()}
+            if name not in self._due:
+                self._due[name] = self._upkeep.submit(task)
 
     def wait_for_upkeep(self) -> None:
         """Return when nothing of it is left to do."""
         with self._lock:
-            due = list(self._due)
+            due = list(self._due.values())
         for each in due:
             each.result()
 

@@ -35,6 +35,7 @@ FOLD_FRAGMENTS = 64
 FOLD_STEP = 16
 FOLD_ROWS = 65_536
 FOLD_HASHES = 2_048
+_OVERTAKEN = 2
 
 
 def key_columns(entity: EntityType) -> tuple[str, ...]:
@@ -70,27 +71,38 @@ def fold_if_needed(repository: Repository, branch: str, native_branch: str | Non
         table = open_table(repository.store, entry)
         if is_fold_due(table, entry):
             if _uncovered_rows(table) > FOLD_ROWS:
-                repository.store.later(partial(_fold_newest, repository, branch, native_branch, key))
+                name = f"fold {entry.location} {native_branch}"
+                repository.store.later(name, partial(_fold_beside_writers, repository, branch, native_branch, key))
             else:
-                _fold_newest(repository, branch, native_branch, key)
+                _fold_quietly(repository, branch, native_branch, key)
 
 
-def _fold_newest(repository: Repository, branch: str, native_branch: str | None, key: str) -> None:
-    """Fold a table of the branch as it is now. The write that made it due is done and acknowledged already."""
+def _fold_beside_writers(repository: Repository, branch: str, native_branch: str | None, key: str) -> None:
+    """A long fold lets writers pass, and keeps the turn only when they have overtaken it again and again."""
+    for _ in range(_OVERTAKEN):
+        try:
+            state, _, _ = repository.tips.of(branch, native_branch).swap_base()
+            entry = state.tables.get(key)
+            if entry is None or state.closed or not open_table(repository.store, entry).uncovered_fragments:
+                return
+            fold(repository, state, entry)
+        except ConflictError:
+            continue
+        except OmnigraphError:
+            return  # the graph may be gone; a later write takes over
+        return
+    _fold_quietly(repository, branch, native_branch, key)
+
+
+def _fold_quietly(repository: Repository, branch: str, native_branch: str | None, key: str) -> None:
+    """Fold in turn. The write that made it due is done and acknowledged, whatever becomes of its upkeep."""
     tip = repository.tips.of(branch, native_branch)
     try:
-        state, _, _ = tip.swap_base()
-        entry = state.tables.get(key)
-        if entry is None or state.closed or not open_table(repository.store, entry).uncovered_fragments:
-            return
-        if _uncovered_rows(open_table(repository.store, entry)) > FOLD_ROWS:
-            fold(repository, state, entry)
-        else:
-            # A short fold keeps the turn: among busy writers it would lose every race.
-            with tip.turn():
-                _fold_in_turn(repository, tip, key)
+        # A short fold keeps the turn: among busy writers it would lose every race.
+        with tip.turn():
+            _fold_in_turn(repository, tip, key)
     except ConflictError:
-        return  # somebody else wrote or folded: a later write takes over
+        return  # another process wrote or folded: a later write takes over
     except OmnigraphError as error:
         if threading.current_thread() is threading.main_thread():
             warnings.warn(f"{key} could not be folded: {error.message}", RuntimeWarning, stacklevel=2)
@@ -102,7 +114,9 @@ def _fold_in_turn(repository: Repository, tip: BranchTip, key: str) -> None:
     if entry is None or state.closed:
         return
     # Who waited for the turn may find that another has folded meanwhile.
-    if len(open_table(repository.store, entry).uncovered_fragments) > FOLD_FRAGMENTS or entry.tail.size > FOLD_HASHES:
+    table = open_table(repository.store, entry)
+    is_long = len(table.uncovered_fragments) > FOLD_FRAGMENTS or _uncovered_rows(table) > FOLD_ROWS
+    if is_long or entry.tail.size > FOLD_HASHES:
         fold(repository, state, entry, tip)
 
 

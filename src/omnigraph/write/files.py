@@ -6,7 +6,7 @@ import atexit
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -127,8 +127,9 @@ def _numbered(block: bytes, first: int) -> Iterator[tuple[int, bytes]]:
 
 
 def typed_chunks(
-    entity: EntityType, path: str, found: Findings, progress: Progress, *, ignore_unknown: bool = False
-) -> Iterator[Batch]:
+    entity: EntityType, path: str, found: Findings, progress: Progress, *, ignore_unknown: bool = False,
+    renamed: Mapping[str, str] | None = None,
+) -> Iterator[Batch]:  # fmt: skip
     """Batches of a file that holds one type, by public column names; edges have `from` and `to`."""
     kind = kind_of(path)
     if kind == "jsonl":
@@ -144,6 +145,8 @@ def typed_chunks(
             first = row + (2 if kind == "csv" else 1)
             numbers = range(first, first + table.num_rows)
             row += table.num_rows
+            if renamed:
+                table = table.rename_columns([renamed.get(n, n) for n in table.column_names])
             if ignore_unknown:
                 table = table.select([n for n in table.column_names if n in known_fields(entity)])
             progress(table.nbytes)

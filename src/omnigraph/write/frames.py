@@ -102,7 +102,7 @@ class _Frame:
         if prop.default is not None and column.null_count:
             default = pa.array([coerce(prop.default, prop.type)], storage_type(prop)).cast(prop.type.to_arrow())[0]
             return pc.fill_null(self._converted(prop, column), default)
-        if column.null_count and not prop.type.nullable:
+        if column.null_count and not prop.type.nullable and prop.embed is None:
             for index in self._found.rows(pc.is_null(column)):
                 self._note(index, "required", f"{self._entity.name}.{prop.name} is required", prop.name)
         return self._converted(prop, column)
@@ -112,7 +112,7 @@ class _Frame:
         if prop.default is not None:
             value = pa.array([coerce(prop.default, prop.type)], storage_type(prop)).cast(prop.type.to_arrow())
             return value.take(pa.array(np.zeros(count, np.int64)))
-        if not prop.type.nullable:
+        if not prop.type.nullable and prop.embed is None:
             for index in range(count):
                 if self._found.full:
                     break

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import pyarrow as pa
@@ -18,6 +18,7 @@ from omnigraph.storage.effects import WrittenFragment
 from omnigraph.storage.staged import write_rows
 from omnigraph.storage.tables import Table
 from omnigraph.versioning.store import GraphStore
+from omnigraph.write.embed import with_vectors
 from omnigraph.write.rows import Batch
 from omnigraph.write.validation import (
     NOWHERE,
@@ -88,6 +89,7 @@ class Intake:
 
     def add(self, batch: Batch) -> None:
         """One more batch; rows that break a rule by themselves are noted and left out."""
+        batch = replace(batch, table=with_vectors(batch.entity, batch.table))
         before = len(self._found)
         check_fields(batch.entity, batch.table, batch.places, self._found)
         if len(self._found) > before:

@@ -20,6 +20,7 @@ from omnigraph.versioning.commits import GraphCommit
 from omnigraph.versioning.plan import Requirement, Unmoved
 from omnigraph.versioning.repository import Repository
 from omnigraph.write.delete import removals
+from omnigraph.write.embed import with_vectors
 from omnigraph.write.frames import batch_from_table
 from omnigraph.write.overlay import Overlay
 from omnigraph.write.rows import ENDPOINTS, batch_from_rows
@@ -83,6 +84,8 @@ def mutate(repository: Repository, request: MutationRequest, *, fresh: bool = Tr
         return MutationResult(name, request.branch, 0, 0, None)
     requirements = (*validate(txn, deltas).accepted(), *run.read_requirements())
     commit = txn.commit(_effects(txn, deltas), requirements, rebase_updates=True)
+    if request.idempotency_key is not None and commit.graph_commit_id != txn.commit_id:
+        return MutationResult(name, request.branch, 0, 0, commit, replayed=True)  # another sender was faster
     return MutationResult(name, request.branch, nodes, edges, commit)
 
 
@@ -137,7 +140,7 @@ class _Run:
         found = Findings()
         batch = batch_from_rows(entity, [row], NOWHERE, found)
         raise_first(tuple(found))
-        self._overlay(entity).put(batch.table, fresh=batch.fresh_ids)
+        self._overlay(entity).put(with_vectors(entity, batch.table), fresh=batch.fresh_ids)
         self._affected[entity.kind] += 1
 
     def _update(self, statement: ir.Update, entity: EntityType) -> None:

@@ -136,7 +136,8 @@ class _Converter:
         for index, given in enumerate(values):
             value = prop.default if given is None else given
             if value is None:
-                if not prop.type.nullable:
+                # A vector that can be computed may still come; what is missing then is found with the other rules.
+                if not prop.type.nullable and prop.embed is None:
                     self._note(index, "required", f"{self._entity.name}.{prop.name} is required", prop.name)
                 converted.append(None)
                 continue

@@ -24,6 +24,15 @@ _HINT = 'pass a path, envelope rows, or {"Person": path, table or rows, "Knows":
 
 
 @dataclass(frozen=True, slots=True)
+class EdgeFile:
+    """A file of edges whose ends are in columns of other names."""
+
+    path: str | os.PathLike[str]
+    source: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
 class Reading:
     """What inputs are read with."""
 
@@ -86,10 +95,10 @@ def _stream_input(stream: IO[bytes]) -> Input:
 
 
 def _typed_inputs(name: str, value: Any) -> list[Input]:
-    if _is_path(value):
-        return [_file_input(name, os.fspath(value))]
-    if isinstance(value, Sequence) and value and all(_is_path(item) for item in value):
-        return [_file_input(name, os.fspath(item)) for item in value]
+    if isinstance(value, EdgeFile) or _is_path(value):
+        return [_file_input(name, value)]
+    if isinstance(value, Sequence) and value and all(isinstance(i, EdgeFile) or _is_path(i) for i in value):
+        return [_file_input(name, item) for item in value]
     if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
         rows = list(value)
         return [lambda reading: _rows(name, rows, reading)]
@@ -116,10 +125,15 @@ def _table_of(name: str, frame: Any) -> pa.Table:
     )
 
 
-def _file_input(name: str, path: str) -> Input:
+def _file_input(name: str, file: str | os.PathLike[str] | EdgeFile) -> Input:
+    path = os.fspath(file.path if isinstance(file, EdgeFile) else file)
+    renamed = {file.source: "from", file.target: "to"} if isinstance(file, EdgeFile) else {}
+
     def read(reading: Reading) -> Iterator[Batch]:
         entity = entity_named(name, reading.catalog)
-        return typed_chunks(entity, path, reading.found, reading.progress, ignore_unknown=reading.ignore_unknown)
+        return typed_chunks(
+            entity, path, reading.found, reading.progress, ignore_unknown=reading.ignore_unknown, renamed=renamed
+        )
 
     return read
 

@@ -41,6 +41,9 @@ def test_the_command_line(cli: Cli, people: Graph, tmp_path: Path) -> None:
     dry = cli("load", people.uri, *frames, "--mode", "append", "--ignore-unknown", "--dry-run")
     assert "checked 2 entities" in dry.out
     assert cli("load", people.uri, *frames, "--mode", "append", "--ignore-unknown").code == 0
+    (tmp_path / "ends.csv").write_text("a,b,since\nann,bob,7\n")
+    assert cli("load", people.uri, "--edge", f"Knows={tmp_path / 'ends.csv'}:a,b", "--mode", "append").code == 0
+    assert 7 in people.rows("edge:Knows")["since"].to_pylist()
     assert cli("load", people.uri, "--mode", "append").code == 2
     assert cli("load", people.uri, "--node", "Person", "--mode", "append").code == 2
     assert cli("load", people.uri, "--data", file, "--mode", "append", "--max-errors", "2").code == 2

@@ -199,9 +199,13 @@ def test_group_of_threads_in_one_process_all_commit(tmp_path: Path) -> None:
     graph = Graph.init(tmp_path / "g", SCHEMA)
 
     def write(thread: int) -> list[str]:
-        return [graph.load([person(f"t{thread}-{i}")]).commit.graph_commit_id for i in range(5)]
+        commits = [graph.load([person(f"t{thread}-{i}")]).commit for i in range(5)]
+        return [commit.graph_commit_id for commit in commits if commit is not None]
 
     with ThreadPoolExecutor(6) as pool:
-        told = {commit_id for ids in pool.map(write, range(6)) for commit_id in ids}
+        acknowledged = [commit for many in pool.map(write, range(6)) for commit in many]
     assert graph.rows("node:Person").num_rows == 30
-    assert told == {c.graph_commit_id for c in graph.commits.list() if c.kind == "load"}
+    assert len(acknowledged) == 30
+    lineage = [c.graph_commit_id for c in graph.commits.list()]
+    assert len(set(lineage)) == len(lineage)
+    assert set(acknowledged) == {c.graph_commit_id for c in graph.commits.list() if c.kind == "load"}

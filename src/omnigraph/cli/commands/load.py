@@ -41,7 +41,8 @@ NodeFiles = Annotated[
     list[str] | None, _option("--node", metavar="TYPE=FILE", help="A file of one node type; may be repeated.")
 ]
 EdgeFiles = Annotated[
-    list[str] | None, _option("--edge", metavar="TYPE=FILE", help="A file of one edge type; may be repeated.")
+    list[str] | None,
+    _option("--edge", metavar="TYPE=FILE", help="A file of one edge type; FILE:FROM,TO names its ends."),
 ]
 HowToMeet = Annotated[
     Mode,
@@ -136,21 +137,32 @@ def _source(data: list[str], node: list[str], edge: list[str]) -> Any:
         return sys.stdin.buffer
     if data:
         return [Path(name) for name in data]
-    source: dict[str, list[Path]] = {}
+    source: dict[str, list[Any]] = {}
     for kind, given in (("node", node), ("edge", edge)):
         for each in given:
             name, _, path = each.partition("=")
             if not path:
                 options.usage(f"--{kind} {each}: write --{kind} TYPE=FILE")
-            source.setdefault(f"{kind}:{name}", []).append(Path(path))
+            source.setdefault(f"{kind}:{name}", []).append(_edge_file(path) if kind == "edge" else Path(path))
     return source
+
+
+def _edge_file(text: str) -> Any:
+    """`FILE`, or `FILE:FROM,TO` where the ends are in columns of other names."""
+    from omnigraph.write.sources import EdgeFile
+
+    path, colon, columns = text.rpartition(":")
+    source, comma, target = columns.partition(",")
+    if not (colon and comma and source and target) or "/" in columns:
+        return Path(text)
+    return EdgeFile(path, source, target)
 
 
 @contextmanager
 def _watched(source: Any, *, show: bool) -> Iterator[Callable[[int], None]]:
     """Who hears how far a load got: a bar on stderr for someone who watches."""
     many = source.values() if isinstance(source, dict) else [source] if isinstance(source, list) else []
-    paths = [path for each in many for path in each]
+    paths = [Path(getattr(path, "path", path)) for each in many for path in each]
     if not (show and sys.stderr.isatty() and paths and all(path.is_file() for path in paths)):
         yield lambda _: None
         return

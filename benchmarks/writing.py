@@ -1,0 +1,233 @@
+"""Loads of a social network against kuzu and plain pylance, one-row writes into a large table, threads that write."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pyarrow.json as pjson
+import pyarrow.parquet as pq
+
+from benchmarks.report import Row, Table
+
+PERSONS, FOLLOWS = 100_000, 2_000_000
+SCHEMA = """
+node Person { id_: I64 @key  name: String  age: I64  married: Bool  @range(age, 0..150) }
+edge Follows: Person -> Person
+"""
+ROUNDS = 3
+
+
+def social(directory: Path) -> dict[str, Path]:
+    """The network as Parquet (ends as text and as numbers) and as JSON lines; a function of its sizes alone."""
+    rng = np.random.default_rng(7)
+    numbers = np.arange(1, PERSONS + 1)
+    people = pa.table(
+        {"id_": numbers, "name": [f"person {i}" for i in numbers], "age": rng.integers(18, 90, PERSONS),
+         "married": rng.random(PERSONS) < 0.5}
+    )  # fmt: skip
+    ends = rng.integers(1, PERSONS + 1, (2, FOLLOWS))
+    follows = pa.table({"from": pa.array(ends[0]), "to": pa.array(ends[1])})
+    paths = {name: directory / f"{name}.parquet" for name in ("people", "follows")}
+    pq.write_table(people, paths["people"])
+    pq.write_table(follows, paths["follows"])
+    paths["jsonl"] = directory / "social.jsonl"
+    with paths["jsonl"].open("w") as file:
+        for row in people.to_pylist():
+            married = "true" if row["married"] else "false"
+            file.write(
+                f'{{"type":"Person","data":{{"id_":{row["id_"]},"name":"{row["name"]}","age":{row["age"]},'
+                f'"married":{married}}}}}\n'
+            )
+        file.writelines(f'{{"edge":"Follows","from":"{a}","to":"{b}"}}\n' for a, b in zip(*ends.tolist(), strict=True))
+    return paths
+
+
+def best(action: Callable[[Path], Any], directory: Path) -> float:
+    """The shortest of some rounds, each in a directory of its own."""
+    took = []
+    for _ in range(ROUNDS):
+        shutil.rmtree(directory, ignore_errors=True)
+        begun = time.perf_counter()
+        made = action(directory)
+        took.append(time.perf_counter() - begun)
+        if hasattr(made, "_store"):  # indexes of a load are built after it has returned
+            made._store.wait_for_upkeep()
+    shutil.rmtree(directory, ignore_errors=True)
+    return min(took)
+
+
+def load(data: Any) -> Callable[[Path], Any]:
+    """A load of everything with all checks into a new graph."""
+    from omnigraph import Graph
+
+    def action(directory: Path) -> Graph:
+        graph = Graph.init(directory, SCHEMA)
+        result = graph.load(data)
+        assert result.total_entities == PERSONS + FOLLOWS
+        return graph
+
+    return action
+
+
+def plain_write(paths: dict[str, Path]) -> Callable[[Path], None]:
+    """What a load stores, written by pylance without a check: ids and ends are text."""
+
+    def action(directory: Path) -> None:
+        people = pq.read_table(paths["people"])
+        ids = people["id_"].cast(pa.string())
+        lance.write_dataset(people.append_column("id", ids), directory / "people")
+        follows = pq.read_table(paths["follows"])
+        texts = {name: follows[name].cast(pa.string()) for name in ("from", "to")}
+        numbers = pa.array(np.arange(FOLLOWS)).cast(pa.string())
+        lance.write_dataset(pa.table({"id": numbers, **texts}), directory / "follows")
+
+    return action
+
+
+def kuzu_load(paths: dict[str, Path]) -> Callable[[Path], None]:
+    """The same by kuzu, keys and endpoints checked."""
+    import kuzu
+
+    def action(directory: Path) -> None:
+        directory.mkdir(parents=True)
+        connection = kuzu.Connection(kuzu.Database(str(directory / "db")))
+        person = "id_ INT64, name STRING, age INT64, married BOOL, PRIMARY KEY (id_)"
+        connection.execute(f"CREATE NODE TABLE Person({person})")
+        connection.execute("CREATE REL TABLE Follows(FROM Person TO Person)")
+        connection.execute(f"COPY Person FROM '{paths['people']}'")
+        connection.execute(f"COPY Follows FROM '{paths['follows']}'")
+
+    return action
+
+
+def small_writes(directory: Path) -> dict[str, float]:
+    """Medians in milliseconds of one-row writes into a table of a million rows, and of a bare append."""
+    from omnigraph import Graph
+
+    os.environ["OMNIGRAPH_FSYNC"] = "off"  # unflushed, like its peer
+    graph = Graph.init(directory / "million", "node P { name: String @key  age: I32? }")
+    graph.load(
+        {"P": pa.table({"name": [f"p{i}" for i in range(1_000_000)], "age": pa.array([1] * 1_000_000, pa.int32())})}
+    )
+    graph._store.wait_for_upkeep()
+    bare = lance.write_dataset(pa.table({"name": ["a"], "age": pa.array([1], pa.int32())}), directory / "bare")
+    update = "query u($n: String) { update P set { age: 2 } where name = $n }"
+    delete = "query d($n: String) { delete P where name = $n }"
+    actions: dict[str, Callable[[int], Any]] = {
+        "bare append": lambda i: lance.write_dataset(
+            pa.table({"name": [f"n{i}"], "age": pa.array([1], pa.int32())}), bare, mode="append"
+        ),
+        "insert": lambda i: graph.load({"P": [{"name": f"new{i}", "age": 1}]}),
+        "upsert": lambda i: graph.load({"P": [{"name": f"p{i * 37}", "age": 3}]}, mode="merge"),
+        "update": lambda i: graph.mutate(update, params={"n": f"p{i * 41 + 7}"}),
+        "delete": lambda i: graph.mutate(delete, params={"n": f"p{i * 43 + 11}"}),
+    }
+    took: dict[str, list[float]] = {name: [] for name in actions}
+    for number in range(60):
+        for name, action in actions.items():
+            begun = time.perf_counter()
+            action(number)
+            took[name].append((time.perf_counter() - begun) * 1000)
+    del os.environ["OMNIGRAPH_FSYNC"]
+    return {name: statistics.median(values[10:]) for name, values in took.items()}
+
+
+def threads(directory: Path, count: int, each: int) -> tuple[float, float, float]:
+    """Inserts per second, p50 and p99 in milliseconds of so many threads of one process."""
+    from omnigraph import Graph
+
+    graph = Graph.init(directory / f"threads-{count}", "node P { name: String @key  age: I32? }")
+    took: list[float] = []
+
+    def work(thread: int) -> None:
+        for number in range(each):
+            begun = time.perf_counter()
+            graph.load({"P": [{"name": f"{thread}-{number}", "age": number}]})
+            took.append((time.perf_counter() - begun) * 1000)
+
+    crowd = [threading.Thread(target=work, args=(i,)) for i in range(count)]
+    begun = time.perf_counter()
+    for thread in crowd:
+        thread.start()
+    for thread in crowd:
+        thread.join()
+    rate = count * each / (time.perf_counter() - begun)
+    assert graph.rows("node:P").num_rows == count * each, "speed that loses rows is no speed"
+    cuts = statistics.quantiles(took, n=100)
+    return rate, cuts[49], cuts[98]
+
+
+def peak_memory(directory: Path, lines: int) -> tuple[float, float]:
+    """Gigabytes of a synthetic file of JSON lines, and the largest memory of a process that loads it."""
+    file = directory / "large.jsonl"
+    text = "x" * 1_000
+    with file.open("w") as out:
+        out.writelines(f'{{"type":"Doc","data":{{"name":"d{i}","text":"{text}"}}}}\n' for i in range(lines))
+    code = "from benchmarks.writing import load_large; import sys; load_large(sys.argv[1], sys.argv[2])"
+    ran = subprocess.run(
+        [sys.executable, "-c", code, str(directory / "large"), str(file)], capture_output=True, text=True, check=True
+    )
+    size = file.stat().st_size / 1e9
+    file.unlink()
+    return size, float(ran.stdout)
+
+
+def load_large(uri: str, file: str) -> None:
+    """Load a file and print the peak memory of this process in gigabytes."""
+    from omnigraph import Graph
+
+    graph = Graph.init(uri, "node Doc { name: String @key  text: String }")
+    graph.load(file)
+    graph._store.wait_for_upkeep()
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6)
+
+
+def measure(directory: Path) -> Table:
+    """All of it."""
+    paths = social(directory)
+    work = directory / "work"
+    by_type = {"Person": paths["people"], "Follows": paths["follows"]}
+    seconds = {
+        "omnigraph, Parquet, all checks": best(load(by_type), work),
+        "kuzu, Parquet": best(kuzu_load(paths), work),
+        "pylance write of the same rows": best(plain_write(paths), work),
+        "omnigraph, JSON lines, all checks": best(load(paths["jsonl"]), work),
+        "pyarrow.json read": best(lambda _: pjson.read_json(paths["jsonl"]), work),
+    }
+    small = small_writes(directory)
+    one, many = threads(directory, 1, 200), threads(directory, 16, 60)
+    size, peak = peak_memory(directory, 1_000_000)
+    rows = [(name, f"{value:.2f} s") for name, value in seconds.items()]
+    rows += [(f"{name}, one row, a million rows", f"{value:.1f} ms") for name, value in small.items()]
+    rows += [
+        (f"{n} threads", f"{r:.0f} inserts/s, p50 {a:.1f} ms, p99 {b:.1f} ms")
+        for n, (r, a, b) in ((1, one), (16, many))
+    ]
+    rows += [(f"peak memory of loading {size:.1f} GB of JSON lines", f"{peak:.2f} GB")]
+    ours, lines = seconds["omnigraph, Parquet, all checks"], seconds["omnigraph, JSON lines, all checks"]
+    return Table(
+        f"Writing: {PERSONS:,} persons, {FOLLOWS:,} edges; best of {ROUNDS}", ("what", "measured"), tuple(rows),
+        (
+            Row("load from Parquet / kuzu", ours / seconds["kuzu, Parquet"], 1.0),
+            Row("load from Parquet / plain pylance write", ours / seconds["pylance write of the same rows"], 4.0),
+            Row("load from JSON lines / pyarrow's read", lines / seconds["pyarrow.json read"], 3.0),
+            *(Row(f"{n} / bare append", small[n] / small["bare append"], 5.0 if n == "upsert" else 3.0)
+              for n in ("insert", "upsert", "update", "delete")),
+            Row("16 threads / 1 thread", many[0] / one[0], 5.0, at_least=True),
+            Row("p99 / p50 of 16 threads", many[2] / many[1], 10.0),
+            Row("peak memory, GB", peak, 1.5),
+        ),
+    )  # fmt: skip

@@ -1,0 +1,59 @@
+"""Indexes of large loads are built after the load, beside writers, once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from omnigraph import Graph
+from omnigraph.errors import KeyConflict
+from omnigraph.versioning.staging import open_table
+from omnigraph.write import coverage
+
+ROWS = coverage.FOLD_ROWS + 1
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> Graph:
+    return Graph.init(tmp_path / "g", "node P { name: String @key  code: I64? @unique }\nedge E: P -> P")
+
+
+def uncovered(graph: Graph, key: str) -> int:
+    return len(open_table(graph._store, graph.snapshot().tables[key]).uncovered_fragments)
+
+
+def load_many(graph: Graph) -> str:
+    names = [f"p{i}" for i in range(ROWS)]
+    commit = graph.load({"P": pa.table({"name": names, "code": range(ROWS)})}).commit
+    assert commit is not None
+    return commit.graph_commit_id
+
+
+def test_a_large_load_is_indexed_after_it_returned(graph: Graph) -> None:
+    head = load_many(graph)
+    with pytest.raises(KeyConflict):
+        graph.load([{"type": "P", "data": {"name": "p7"}}])
+    graph._store.wait_for_upkeep()
+    assert uncovered(graph, "node:P") == 0
+    covered = open_table(graph._store, graph.snapshot().tables["node:P"]).index_coverage()
+    assert {"id_idx", "code_idx"} <= set(covered), "unique values are looked up by an index"
+    graph.load([{"type": "P", "data": {"name": "next"}}], expect_head=head)  # maintenance is no change
+
+
+def test_writers_that_overtake_a_fold_do_not_starve_it(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    folds = []
+    fold = coverage.fold
+
+    def overtaken(*args: object, **kwargs: object) -> None:
+        folds.append(1)
+        if len(folds) <= 2:
+            Graph.open(graph.uri).load([{"type": "P", "data": {"name": f"rival{len(folds)}"}}])
+        fold(*args, **kwargs)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(coverage, "fold", overtaken)
+    load_many(graph)
+    graph._store.wait_for_upkeep()
+    assert uncovered(graph, "node:P") == 0
+    assert graph.rows("node:P").num_rows == ROWS + 2
