@@ -397,3 +397,24 @@ def test_a_picture(graph: Graph) -> None:
     assert picture.startswith("classDiagram\n")
     assert '    Person --> "0..2" Company : WorksAt' in picture
     assert "        +name String" in picture
+
+
+def test_tables_that_are_numbered_alike_are_told_apart(tmp_path: Path) -> None:
+    """All tables are born alike: an untouched one must not be taken for the one that replaces it."""
+    graph = Graph.init(tmp_path / "e", "node A { k: String @key  x: I32 }")
+    first = graph.snapshot().tables["node:A"].location
+    renamed = 'node B @rename_from("A") { k: String @key  x: I32 }'
+    graph.schema.apply(renamed)
+    graph.schema.apply(f"{renamed}\nnode A {{ tag: I64 @key }}")
+    for opened in (graph, Graph.open(graph.uri)):
+        tables = opened.snapshot().tables
+        assert tables["node:B"].location == first
+        assert tables["node:A"].location != first
+    graph.load({"A": [{"tag": 1}], "B": [{"k": "b", "x": 1}]})
+    graph.schema.apply("node B { k: String @key }\nnode A { tag: I64 @key }", allow_data_loss=True)
+    graph.load({"B": [{"k": "c"}]})
+    assert sorted(graph.rows("node:B")["k"].to_pylist()) == ["b", "c"]
+    empty = Graph.init(tmp_path / "f", "node A { k: String @key  x: I32 }")
+    empty.schema.apply("node A { k: String @key }", allow_data_loss=True)
+    empty.load({"A": [{"k": "c"}]})
+    assert empty.rows("node:A").num_rows == 1

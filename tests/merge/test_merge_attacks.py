@@ -186,7 +186,7 @@ def test_two_branches_that_add_one_type_never_share_a_directory(tmp_path: Path) 
 
 
 def test_compaction_does_not_turn_a_difference_into_a_scan(tmp_path: Path) -> None:
-    graph = diverged(tmp_path, rows=500)
+    graph = diverged(tmp_path, rows=6000)
     base = graph._repository.at(graph.commits.list()[-2])
     state = graph._repository.head()
     fold(graph._repository, state, state.tables["node:Person"])
@@ -199,7 +199,7 @@ def test_compaction_does_not_turn_a_difference_into_a_scan(tmp_path: Path) -> No
     found = difference(before, after, columns, columns, by_row_id=True)
     assert sorted(found.removed["id"].to_pylist()) == ["p2", "p7"]
     assert sorted(found.added["id"].to_pylist()) == ["main", "p2", "p7"]
-    assert everything(before, after, columns, columns).removed.num_rows == 500
+    assert everything(before, after, columns, columns).removed.num_rows == 6000
     graph.branches.merge("dev")
     ages = {r["name"]: r["age"] for r in graph.rows("node:Person").to_pylist()}
     assert [ages[k] for k in ("dev", "main", "p1", "p2", "p7", "p8")] == [2, 3, 2, 3, 9, 1]

@@ -47,7 +47,7 @@ class Graft:
                 result[key] = replace(tables[was], table_key=key)
         for entry in (*self.adopted, *self.reshaped):
             before = tables.get(old.get(entry.table_key, entry.table_key))
-            if before is not None and before.staged_version == entry.staged_version:
+            if before is not None and before.is_same_pin(entry):
                 result[entry.table_key] = replace(before, table_key=entry.table_key)
                 continue
             version = max(entry.table_version, before.table_version if before is not None else 0)

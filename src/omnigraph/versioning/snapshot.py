@@ -34,6 +34,10 @@ class TableEntry:
     tail: Tail = EMPTY_TAIL
     family: str = ""
 
+    def is_same_pin(self, other: TableEntry) -> bool:
+        """One version of one table. The versions of two tables may be numbered alike: all are born alike."""
+        return self.location == other.location and self.staged_version == other.staged_version
+
     def metadata_text(self) -> str:
         """The metadata column of the `table_version` row. Versions are text: they exceed a signed 64-bit integer."""
         return json.dumps(

@@ -246,7 +246,7 @@ class _Merging:
         return near
 
     def _is_news(self, before: TableEntry, entry: TableEntry) -> bool:
-        if before.staged_version == entry.staged_version:
+        if before.is_same_pin(entry):
             return False
         if before.type_id != entry.type_id or before.row_count != entry.row_count:
             return True
