@@ -17,7 +17,6 @@ import pyarrow as pa
 from omnigraph.storage.faults import translated
 from omnigraph.storage.tables import Table
 
-
 FEW_ROWS = 4096
 """So many rows are read and compared sooner than told apart by their row ids."""
 
