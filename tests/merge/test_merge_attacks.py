@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from omnigraph import Graph
-from omnigraph.errors import ConflictError, ExpectedVersionMismatch, UnknownField
+from omnigraph.errors import ConflictError, ExpectedVersionMismatch, HistoricalVersionReclaimed, UnknownField
 from omnigraph.storage import failpoints
 from omnigraph.storage.difference import difference, everything
 from omnigraph.storage.failpoints import Point
 from omnigraph.versioning.staging import open_table
 from omnigraph.write.coverage import fold
-from tests.support.graphs import SMALL, knows, people
+from tests.support.graphs import SMALL, knows, people, recovery_files
 from tests.support.invariants import check_every_version
 
 
@@ -218,3 +218,17 @@ def test_a_child_of_a_merged_or_deleted_branch_stays_readable(tmp_path: Path) ->
     assert graph.branches.merge("child").outcome == "merged"
     assert graph.entity_at("node:Person", "kid") is not None
     assert graph.branches.merge("main", into="child").outcome == "fast_forward"
+
+
+def test_pins_that_a_collector_condemned_are_not_adopted(tmp_path: Path) -> None:
+    graph = Graph.init(tmp_path / "g", SMALL)
+    graph.branches.create("dev")
+    graph.load({"Person": people("a")}, branch="dev")
+    entry = graph.snapshot("dev").tables["node:Person"]
+    graph._store.objects.put_new_json("__gc/01M.json", {"pins": [f"{entry.location}@{entry.staged_version}"]})
+    with pytest.raises(HistoricalVersionReclaimed):
+        graph.branches.merge("dev")
+    assert graph.snapshot().version == 1
+    assert [name for name in recovery_files(graph.uri) if not name.endswith(".aborted")] == []
+    graph._store.objects.delete(["__gc/01M.json"])
+    assert graph.branches.merge("dev").outcome == "fast_forward"
