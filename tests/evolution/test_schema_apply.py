@@ -418,3 +418,29 @@ def test_tables_that_are_numbered_alike_are_told_apart(tmp_path: Path) -> None:
     empty.schema.apply("node A { k: String @key }", allow_data_loss=True)
     empty.load({"A": [{"k": "c"}]})
     assert empty.rows("node:A").num_rows == 1
+
+
+CONSTRAINED = {
+    "@range": (edited(("@range(age, 0..150)", "@range(age, 0..40)")), {"age": 50}, "ValueConstraintViolation"),
+    "@check": (
+        edited(("@range(age, 0..150)", '@range(age, 0..150)\n    @check(name, "^[a-z]+$")')),
+        {"name": "X9"},
+        "ValueConstraintViolation",
+    ),
+    "@unique": (edited(("age: I32?", "age: I32? @unique")), {"age": 30}, "UniqueViolation"),
+}
+
+
+@pytest.mark.parametrize("name", CONSTRAINED)
+@pytest.mark.parametrize("declared_by", ["main", "dev"])
+def test_a_constraint_of_one_branch_and_rows_of_the_other(name: str, declared_by: str, graph: Graph) -> None:
+    text, values, kind = CONSTRAINED[name]
+    graph.branches.create("dev")
+    written_by = "dev" if declared_by == "main" else "main"
+    graph.schema.apply(text, branch=declared_by)
+    graph.load({"Person": [{"name": "cyd", "size": 1.0, "mood": "calm", **values}]}, branch=written_by)
+    found = graph.branches.merge("dev", dry_run=True).open_conflicts
+    assert {str(c.kind) for c in found} == {kind}
+    graph.load({"Person": [{"name": "cyd", "size": 1.0, "mood": "calm", "age": 7}]}, "merge", written_by)
+    if name != "@check":
+        assert graph.branches.merge("dev").outcome == "merged"

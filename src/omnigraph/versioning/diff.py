@@ -143,13 +143,6 @@ def public_row(entity: EntityType, row: Row) -> Row:
     return {names.get(c) or ends.get(c, c): value for c, value in row.items()}
 
 
-def same_row(left: Row | None, right: Row | None) -> bool:
-    """Typed and structural: null is not empty, and floats are equal bit by bit."""
-    if left is None or right is None:
-        return left is right
-    return left.keys() == right.keys() and all(same_value(left[name], right[name]) for name in left)
-
-
 def same_value(left: Any, right: Any) -> bool:
     """Whether two stored values are the same."""
     if isinstance(left, float) and isinstance(right, float):
@@ -159,23 +152,29 @@ def same_value(left: Any, right: Any) -> bool:
     return type(left) is type(right) and bool(left == right)
 
 
-def _net(delta: TableDelta) -> TableDelta:
-    """Without the rows that were rewritten and are what they were."""
-    both = [i for i in delta.old if i in delta.new]
+def same_ids(
+    left: pa.Table, left_at: Mapping[str, int], right: pa.Table, right_at: Mapping[str, int]
+) -> frozenset[str]:
+    """Ids whose rows are the same in both tables, column by column."""
+    both = [i for i in left_at if i in right_at]
     if not both:
-        return delta
-    before = delta.before.take([delta.old[i] for i in both])
-    after = delta.after.take([delta.new[i] for i in both])
+        return frozenset()
+    before, after = left.take([left_at[i] for i in both]), right.take([right_at[i] for i in both])
     differs = np.zeros(len(both), dtype=bool)
     for name in before.column_names:
         differs |= _differs(before[name].combine_chunks(), after[name].combine_chunks())
-    same = {i for i, changed in zip(both, differs.tolist(), strict=True) if not changed}
+    return frozenset(i for i, changed in zip(both, differs.tolist(), strict=True) if not changed)
+
+
+def _net(delta: TableDelta) -> TableDelta:
+    """Without the rows that were rewritten and are what they were."""
+    same = same_ids(delta.before, delta.old, delta.after, delta.new)
     if not same:
         return delta
     return TableDelta(delta.entity, _without(delta.before, same), _without(delta.after, same))
 
 
-def _without(rows: pa.Table, ids: set[str]) -> pa.Table:
+def _without(rows: pa.Table, ids: frozenset[str]) -> pa.Table:
     return rows.filter(pa.array([i not in ids for i in rows["id"].to_pylist()], pa.bool_()))
 
 
