@@ -7,7 +7,7 @@ changes no row, and a property that one side does not have yet counts with its d
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -24,6 +24,7 @@ from omnigraph.versioning.store import GraphStore
 
 INSERT, UPDATE, DELETE = "insert", "update", "delete"
 Row = dict[str, Any]
+_PAGE = 1024
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,18 @@ class TableDelta:
         """One row by public names, or None where the entity was not there."""
         rows, at = (self.after, self.new.get(entity_id)) if after else (self.before, self.old.get(entity_id))
         return None if at is None else public_row(self.entity, rows.slice(at, 1).to_pylist()[0])
+
+    def images(self) -> Iterator[tuple[str, str, Row | None, Row | None]]:
+        """Every change in order: id, operation, and both rows by public names."""
+        names = public_names(self.entity)
+        before, after = (
+            rows.rename_columns([names[c] for c in rows.column_names]) for rows in (self.before, self.after)
+        )
+        for start in range(0, len(self.ids), _PAGE):
+            page = self.ids[start : start + _PAGE]
+            olds, news = _page(before, self.old, page), _page(after, self.new, page)
+            for entity_id in page:
+                yield entity_id, self.op(entity_id), olds.get(entity_id), news.get(entity_id)
 
     def row(self, entity_id: str, *, after: bool) -> Row | None:
         """One row by physical columns, or None."""
@@ -136,11 +149,23 @@ def filled(prop: Property, count: int) -> pa.Array:
     return pa.array([prop.default] * count, prop.type.to_arrow())
 
 
+def public_names(entity: EntityType) -> dict[str, str]:
+    """Physical columns -> the names that people use."""
+    ends = {"src": "from", "dst": "to"} if isinstance(entity, EdgeType) else {}
+    return {"id": "id", **ends, **{p.column: p.name for p in entity.properties}}
+
+
 def public_row(entity: EntityType, row: Row) -> Row:
     """A row by its public property names."""
-    names = {p.column: p.name for p in entity.properties}
-    ends = {"src": "from", "dst": "to"} if isinstance(entity, EdgeType) else {}
-    return {names.get(c) or ends.get(c, c): value for c, value in row.items()}
+    names = public_names(entity)
+    return {names[column]: value for column, value in row.items()}
+
+
+def _page(rows: pa.Table, places: Mapping[str, int], ids: Sequence[str]) -> dict[str, Row]:
+    """The rows of some ids. Rows become Python values page by page, not all at once and not one by one."""
+    here = [i for i in ids if i in places]
+    found = rows.take(pa.array([places[i] for i in here], pa.int64())).to_pylist()
+    return dict(zip(here, found, strict=True))
 
 
 def same_value(left: Any, right: Any) -> bool:
