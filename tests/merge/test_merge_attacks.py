@@ -232,3 +232,19 @@ def test_pins_that_a_collector_condemned_are_not_adopted(tmp_path: Path) -> None
     assert [name for name in recovery_files(graph.uri) if not name.endswith(".aborted")] == []
     graph._store.objects.delete(["__gc/01M.json"])
     assert graph.branches.merge("dev").outcome == "fast_forward"
+
+
+@pytest.mark.parametrize("strategy", ["ours", "theirs"])
+def test_row_ids_of_two_lines_are_not_taken_for_each_other(strategy: str, tmp_path: Path) -> None:
+    """Both lines give the same row id to different rows; a merge that keeps ours makes both of them ancestors."""
+    graph = diverged(tmp_path, rows=6000)
+    graph.load({"Person": people("both", age=10)}, branch="dev")
+    graph.load({"Person": people("both", age=20)})
+    graph.branches.create("again", "dev")
+    graph.branches.merge("dev", strategy=strategy)
+    for branch in ("main", "again"):
+        state = graph._repository.head(branch)
+        fold(graph._repository, state, state.tables["node:Person"])
+    graph.branches.merge("main", into="again")
+    assert graph.rows("node:Person").sort_by("id").equals(graph.rows("node:Person", "again").sort_by("id"))
+    assert graph.entity_at("node:Person", "both", "again")["age"] == (20 if strategy == "ours" else 10)

@@ -18,7 +18,7 @@ class TableEntry:
     `table_version` is the logical version (plus one for each publish that touched the table). `staged_version` is the
     Lance version that holds the rows; it is what decides whether two entries are the same. `content_version` names
     the commit that last changed the rows: equal means unchanged, whatever compaction did since. Within a `family` a
-    row keeps its row id, also through compaction; a merge that writes rows of another fork begins a new one.
+    row keeps its row id, also through compaction; a merge of two lines of the table begins a new one.
     """
 
     table_key: str
