@@ -397,3 +397,50 @@ def test_a_picture(graph: Graph) -> None:
     assert picture.startswith("classDiagram\n")
     assert '    Person --> "0..2" Company : WorksAt' in picture
     assert "        +name String" in picture
+
+
+def test_tables_that_are_numbered_alike_are_told_apart(tmp_path: Path) -> None:
+    """All tables are born alike: an untouched one must not be taken for the one that replaces it."""
+    graph = Graph.init(tmp_path / "e", "node A { k: String @key  x: I32 }")
+    first = graph.snapshot().tables["node:A"].location
+    renamed = 'node B @rename_from("A") { k: String @key  x: I32 }'
+    graph.schema.apply(renamed)
+    graph.schema.apply(f"{renamed}\nnode A {{ tag: I64 @key }}")
+    for opened in (graph, Graph.open(graph.uri)):
+        tables = opened.snapshot().tables
+        assert tables["node:B"].location == first
+        assert tables["node:A"].location != first
+    graph.load({"A": [{"tag": 1}], "B": [{"k": "b", "x": 1}]})
+    graph.schema.apply("node B { k: String @key }\nnode A { tag: I64 @key }", allow_data_loss=True)
+    graph.load({"B": [{"k": "c"}]})
+    assert sorted(graph.rows("node:B")["k"].to_pylist()) == ["b", "c"]
+    empty = Graph.init(tmp_path / "f", "node A { k: String @key  x: I32 }")
+    empty.schema.apply("node A { k: String @key }", allow_data_loss=True)
+    empty.load({"A": [{"k": "c"}]})
+    assert empty.rows("node:A").num_rows == 1
+
+
+CONSTRAINED = {
+    "@range": (edited(("@range(age, 0..150)", "@range(age, 0..40)")), {"age": 50}, "ValueConstraintViolation"),
+    "@check": (
+        edited(("@range(age, 0..150)", '@range(age, 0..150)\n    @check(name, "^[a-z]+$")')),
+        {"name": "X9"},
+        "ValueConstraintViolation",
+    ),
+    "@unique": (edited(("age: I32?", "age: I32? @unique")), {"age": 30}, "UniqueViolation"),
+}
+
+
+@pytest.mark.parametrize("name", CONSTRAINED)
+@pytest.mark.parametrize("declared_by", ["main", "dev"])
+def test_a_constraint_of_one_branch_and_rows_of_the_other(name: str, declared_by: str, graph: Graph) -> None:
+    text, values, kind = CONSTRAINED[name]
+    graph.branches.create("dev")
+    written_by = "dev" if declared_by == "main" else "main"
+    graph.schema.apply(text, branch=declared_by)
+    graph.load({"Person": [{"name": "cyd", "size": 1.0, "mood": "calm", **values}]}, branch=written_by)
+    found = graph.branches.merge("dev", dry_run=True).open_conflicts
+    assert {str(c.kind) for c in found} == {kind}
+    graph.load({"Person": [{"name": "cyd", "size": 1.0, "mood": "calm", "age": 7}]}, "merge", written_by)
+    if name != "@check":
+        assert graph.branches.merge("dev").outcome == "merged"

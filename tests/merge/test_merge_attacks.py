@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from omnigraph import Graph
-from omnigraph.errors import ConflictError, ExpectedVersionMismatch, UnknownField
+from omnigraph.errors import ConflictError, ExpectedVersionMismatch, HistoricalVersionReclaimed, UnknownField
 from omnigraph.storage import failpoints
 from omnigraph.storage.difference import difference, everything
 from omnigraph.storage.failpoints import Point
 from omnigraph.versioning.staging import open_table
 from omnigraph.write.coverage import fold
-from tests.support.graphs import SMALL, knows, people
+from tests.support.graphs import SMALL, knows, people, recovery_files
 from tests.support.invariants import check_every_version
 
 
@@ -186,7 +186,7 @@ def test_two_branches_that_add_one_type_never_share_a_directory(tmp_path: Path) 
 
 
 def test_compaction_does_not_turn_a_difference_into_a_scan(tmp_path: Path) -> None:
-    graph = diverged(tmp_path, rows=500)
+    graph = diverged(tmp_path, rows=6000)
     base = graph._repository.at(graph.commits.list()[-2])
     state = graph._repository.head()
     fold(graph._repository, state, state.tables["node:Person"])
@@ -199,7 +199,7 @@ def test_compaction_does_not_turn_a_difference_into_a_scan(tmp_path: Path) -> No
     found = difference(before, after, columns, columns, by_row_id=True)
     assert sorted(found.removed["id"].to_pylist()) == ["p2", "p7"]
     assert sorted(found.added["id"].to_pylist()) == ["main", "p2", "p7"]
-    assert everything(before, after, columns, columns).removed.num_rows == 500
+    assert everything(before, after, columns, columns).removed.num_rows == 6000
     graph.branches.merge("dev")
     ages = {r["name"]: r["age"] for r in graph.rows("node:Person").to_pylist()}
     assert [ages[k] for k in ("dev", "main", "p1", "p2", "p7", "p8")] == [2, 3, 2, 3, 9, 1]
@@ -218,3 +218,33 @@ def test_a_child_of_a_merged_or_deleted_branch_stays_readable(tmp_path: Path) ->
     assert graph.branches.merge("child").outcome == "merged"
     assert graph.entity_at("node:Person", "kid") is not None
     assert graph.branches.merge("main", into="child").outcome == "fast_forward"
+
+
+def test_pins_that_a_collector_condemned_are_not_adopted(tmp_path: Path) -> None:
+    graph = Graph.init(tmp_path / "g", SMALL)
+    graph.branches.create("dev")
+    graph.load({"Person": people("a")}, branch="dev")
+    entry = graph.snapshot("dev").tables["node:Person"]
+    graph._store.objects.put_new_json("__gc/01M.json", {"pins": [f"{entry.location}@{entry.staged_version}"]})
+    with pytest.raises(HistoricalVersionReclaimed):
+        graph.branches.merge("dev")
+    assert graph.snapshot().version == 1
+    assert [name for name in recovery_files(graph.uri) if not name.endswith(".aborted")] == []
+    graph._store.objects.delete(["__gc/01M.json"])
+    assert graph.branches.merge("dev").outcome == "fast_forward"
+
+
+@pytest.mark.parametrize("strategy", ["ours", "theirs"])
+def test_row_ids_of_two_lines_are_not_taken_for_each_other(strategy: str, tmp_path: Path) -> None:
+    """Both lines give the same row id to different rows; a merge that keeps ours makes both of them ancestors."""
+    graph = diverged(tmp_path, rows=6000)
+    graph.load({"Person": people("both", age=10)}, branch="dev")
+    graph.load({"Person": people("both", age=20)})
+    graph.branches.create("again", "dev")
+    graph.branches.merge("dev", strategy=strategy)
+    for branch in ("main", "again"):
+        state = graph._repository.head(branch)
+        fold(graph._repository, state, state.tables["node:Person"])
+    graph.branches.merge("main", into="again")
+    assert graph.rows("node:Person").sort_by("id").equals(graph.rows("node:Person", "again").sort_by("id"))
+    assert graph.entity_at("node:Person", "both", "again")["age"] == (20 if strategy == "ours" else 10)

@@ -155,6 +155,27 @@ def do_branch(uri: str, name: str, from_: str = "main") -> str | None:
     return _graph(uri).branches.create(name, from_).native_branch
 
 
+def do_merges(uri: str, source: str, count: int, into: str = "main") -> list[int]:
+    """Write to a branch and merge it, over and over; how many merges there were, and how often one was repeated."""
+    repeated = 0
+    for number in range(count):
+        _graph(uri).load({"Person": people(f"{source}-{number}")}, branch=source)
+        while True:
+            try:
+                _graph(uri).branches.merge(source, into)
+                break
+            except ConflictError as error:
+                if not error.retryable:
+                    raise
+                repeated += 1
+    return [count, repeated]
+
+
+def do_schemas(uri: str, texts: list[str], branch: str = "main") -> int:
+    """Apply one schema after the other."""
+    return sum(_graph(uri).schema.apply(text, branch=branch).applied for text in texts)
+
+
 def do_unbranch(uri: str, name: str) -> None:
     """Delete a branch."""
     _graph(uri).branches.delete(name)

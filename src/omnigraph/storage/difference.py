@@ -17,6 +17,9 @@ import pyarrow as pa
 from omnigraph.storage.faults import translated
 from omnigraph.storage.tables import Table
 
+FEW_ROWS = 4096
+"""So many rows are read and compared sooner than told apart by their row ids."""
+
 
 @dataclass(frozen=True, slots=True)
 class Difference:
@@ -46,7 +49,7 @@ def difference(
     gone, came = _masked(base, head, before, after)
     lost = [held.fragment for file, held in before.items() if file not in after]
     fresh = [held.fragment for file, held in after.items() if file not in before]
-    if by_row_id and lost and fresh:
+    if by_row_id and min(_rows(base, lost), _rows(head, fresh)) > FEW_ROWS:
         old, new = _row_ids(base, lost), _row_ids(head, fresh)
         gone |= _only_in(old, new)
         came |= _only_in(new, old)
@@ -96,6 +99,10 @@ def _offsets(table: Table, fragment: int) -> np.ndarray:
         found = table.dataset.scanner(columns=[], with_row_address=True, fragments=chosen).to_table()
     offsets: np.ndarray = found["_rowaddr"].to_numpy() & 0xFFFFFFFF
     return offsets
+
+
+def _rows(table: Table, fragments: list[int]) -> int:
+    return sum(table.fragments[i].num_rows for i in fragments)
 
 
 def _row_ids(table: Table, fragments: list[int]) -> dict[int, np.ndarray]:

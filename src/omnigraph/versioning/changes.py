@@ -88,12 +88,11 @@ def changes_between(
         if not wanted.wants(shape) or is_unchanged(old.entry if old else None, new.entry if new else None):
             continue
         delta = table_delta(store, old, new, shape, lineal=lineal)
-        for entity_id in delta.ids:
-            op = delta.op(entity_id)
+        for entity_id, op, old_row, new_row in delta.images():
             if not wanted.ops or op in wanted.ops:
                 yield EntityChange(
-                    entity_kind=shape.kind, type_name=shape.name, entity_id=entity_id, op=op,
-                    before=delta.image(entity_id, after=False), after=delta.image(entity_id, after=True),
+                    entity_kind=shape.kind, type_name=shape.name, entity_id=entity_id, op=op, before=old_row,
+                    after=new_row,
                 )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ changes no row, and a property that one side does not have yet counts with its d
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -24,6 +24,7 @@ from omnigraph.versioning.store import GraphStore
 
 INSERT, UPDATE, DELETE = "insert", "update", "delete"
 Row = dict[str, Any]
+_PAGE = 1024
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,18 @@ class TableDelta:
         """One row by public names, or None where the entity was not there."""
         rows, at = (self.after, self.new.get(entity_id)) if after else (self.before, self.old.get(entity_id))
         return None if at is None else public_row(self.entity, rows.slice(at, 1).to_pylist()[0])
+
+    def images(self) -> Iterator[tuple[str, str, Row | None, Row | None]]:
+        """Every change in order: id, operation, and both rows by public names."""
+        names = public_names(self.entity)
+        before, after = (
+            rows.rename_columns([names[c] for c in rows.column_names]) for rows in (self.before, self.after)
+        )
+        for start in range(0, len(self.ids), _PAGE):
+            page = self.ids[start : start + _PAGE]
+            olds, news = _page(before, self.old, page), _page(after, self.new, page)
+            for entity_id in page:
+                yield entity_id, self.op(entity_id), olds.get(entity_id), news.get(entity_id)
 
     def row(self, entity_id: str, *, after: bool) -> Row | None:
         """One row by physical columns, or None."""
@@ -136,18 +149,23 @@ def filled(prop: Property, count: int) -> pa.Array:
     return pa.array([prop.default] * count, prop.type.to_arrow())
 
 
+def public_names(entity: EntityType) -> dict[str, str]:
+    """Physical columns -> the names that people use."""
+    ends = {"src": "from", "dst": "to"} if isinstance(entity, EdgeType) else {}
+    return {"id": "id", **ends, **{p.column: p.name for p in entity.properties}}
+
+
 def public_row(entity: EntityType, row: Row) -> Row:
     """A row by its public property names."""
-    names = {p.column: p.name for p in entity.properties}
-    ends = {"src": "from", "dst": "to"} if isinstance(entity, EdgeType) else {}
-    return {names.get(c) or ends.get(c, c): value for c, value in row.items()}
+    names = public_names(entity)
+    return {names[column]: value for column, value in row.items()}
 
 
-def same_row(left: Row | None, right: Row | None) -> bool:
-    """Typed and structural: null is not empty, and floats are equal bit by bit."""
-    if left is None or right is None:
-        return left is right
-    return left.keys() == right.keys() and all(same_value(left[name], right[name]) for name in left)
+def _page(rows: pa.Table, places: Mapping[str, int], ids: Sequence[str]) -> dict[str, Row]:
+    """The rows of some ids. Rows become Python values page by page, not all at once and not one by one."""
+    here = [i for i in ids if i in places]
+    found = rows.take(pa.array([places[i] for i in here], pa.int64())).to_pylist()
+    return dict(zip(here, found, strict=True))
 
 
 def same_value(left: Any, right: Any) -> bool:
@@ -159,23 +177,29 @@ def same_value(left: Any, right: Any) -> bool:
     return type(left) is type(right) and bool(left == right)
 
 
-def _net(delta: TableDelta) -> TableDelta:
-    """Without the rows that were rewritten and are what they were."""
-    both = [i for i in delta.old if i in delta.new]
+def same_ids(
+    left: pa.Table, left_at: Mapping[str, int], right: pa.Table, right_at: Mapping[str, int]
+) -> frozenset[str]:
+    """Ids whose rows are the same in both tables, column by column."""
+    both = [i for i in left_at if i in right_at]
     if not both:
-        return delta
-    before = delta.before.take([delta.old[i] for i in both])
-    after = delta.after.take([delta.new[i] for i in both])
+        return frozenset()
+    before, after = left.take([left_at[i] for i in both]), right.take([right_at[i] for i in both])
     differs = np.zeros(len(both), dtype=bool)
     for name in before.column_names:
         differs |= _differs(before[name].combine_chunks(), after[name].combine_chunks())
-    same = {i for i, changed in zip(both, differs.tolist(), strict=True) if not changed}
+    return frozenset(i for i, changed in zip(both, differs.tolist(), strict=True) if not changed)
+
+
+def _net(delta: TableDelta) -> TableDelta:
+    """Without the rows that were rewritten and are what they were."""
+    same = same_ids(delta.before, delta.old, delta.after, delta.new)
     if not same:
         return delta
     return TableDelta(delta.entity, _without(delta.before, same), _without(delta.after, same))
 
 
-def _without(rows: pa.Table, ids: set[str]) -> pa.Table:
+def _without(rows: pa.Table, ids: frozenset[str]) -> pa.Table:
     return rows.filter(pa.array([i not in ids for i in rows["id"].to_pylist()], pa.bool_()))
 
 

@@ -18,7 +18,9 @@ from omnigraph.versioning.snapshot import TableEntry
 class Graft:
     """`adopted` entries come from elsewhere; `reshaped` ones were made on the branch's own pins and follow none else.
 
-    `removed` are table keys that end. `renamed` maps the key of an entry to the key it had on the branch.
+    `removed` are table keys that end. `renamed` maps the key of an entry to the key it had on the branch. `parted` are
+    tables that the source changed and whose pin stays the branch's own: from now on row ids of the two lines, both of
+    which are ancestors, may mean different rows.
     """
 
     adopted: tuple[TableEntry, ...] = ()
@@ -28,6 +30,7 @@ class Graft:
     schema_hash: str | None = None
     merged_parent: str | None = None
     commits: tuple[GraphCommit, ...] = ()
+    parted: tuple[str, ...] = ()
 
     @property
     def keys(self) -> frozenset[str]:
@@ -47,13 +50,16 @@ class Graft:
                 result[key] = replace(tables[was], table_key=key)
         for entry in (*self.adopted, *self.reshaped):
             before = tables.get(old.get(entry.table_key, entry.table_key))
-            if before is not None and before.staged_version == entry.staged_version:
+            if before is not None and before.is_same_pin(entry):
                 result[entry.table_key] = replace(before, table_key=entry.table_key)
                 continue
             version = max(entry.table_version, before.table_version if before is not None else 0)
             result[entry.table_key] = replace(
                 entry, table_version=version + (before is not None), commit_id=commit_id, changes={}
             )
+        for key in self.parted:
+            if key in result:
+                result[key] = replace(result[key], family=commit_id)
         return result
 
     def history(self, inline: Mapping[str, GraphCommit]) -> dict[str, GraphCommit]:
@@ -81,6 +87,7 @@ def graft_to_json(graft: Graft) -> dict[str, Any]:
         "schema_hash": graft.schema_hash,
         "merged_parent": graft.merged_parent,
         "commits": [c.to_json() for c in graft.commits],
+        "parted": list(graft.parted),
     }
 
 
@@ -94,6 +101,7 @@ def graft_from_json(value: Mapping[str, Any]) -> Graft:
         schema_hash=value["schema_hash"],
         merged_parent=value["merged_parent"],
         commits=tuple(GraphCommit.from_json(c) for c in value["commits"]),
+        parted=tuple(value["parted"]),
     )
 
 

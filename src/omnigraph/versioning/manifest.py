@@ -185,7 +185,8 @@ class RowWriter:
         kept: dict[Row, tuple[Row, ...]] = {}
         rows = [_row("schema_contract", "schema_contract", location=state.schema_hash)]
         for key, entry in sorted(state.tables.items()):
-            memo: Row = (key, entry.staged_version, entry.table_version, state.native_branch)
+            pin = (entry.location, entry.staged_version, entry.table_version, entry.family)
+            memo: Row = (key, *pin, state.native_branch)
             kept[memo] = self._kept.get(memo) or _table_rows(entry, state.native_branch)
             rows.extend(kept[memo])
         for location, version in (state.tombstones or {}).items():

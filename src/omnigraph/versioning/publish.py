@@ -304,5 +304,4 @@ def _advanced(entry: TableEntry, change: TableChange, plan: PublishPlan) -> Tabl
         commit_id=plan.commit_id,
         changes=change.changes,
         tail=change.tail,
-        family=plan.commit_id if plan.graft.merged_parent else entry.family,
     )

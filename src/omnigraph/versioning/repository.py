@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from omnigraph.errors import (
@@ -25,6 +25,7 @@ from omnigraph.versioning.manifest import ManifestState, read_state
 from omnigraph.versioning.publish import Publisher
 from omnigraph.versioning.recovery import Recovery
 from omnigraph.versioning.refs import MAIN, Branch, Refs
+from omnigraph.versioning.snapshot import TableEntry
 from omnigraph.versioning.store import GraphStore
 from omnigraph.versioning.tags import Tags
 from omnigraph.versioning.tips import Tips, require_readable
@@ -169,14 +170,23 @@ class Repository:
             )
         return VersionNotFound(f"{branch!r} has no version {version}; its newest is {head}")
 
-    def _withdraw_if_condemned(self, branch: Branch, state: ManifestState) -> None:
-        """A branch that revives old pins is made durable first and looks at the collector's list second."""
-        pins = {f"{e.location}@{e.staged_version}" for e in state.tables.values()}
+    def require_kept(self, entries: Iterable[TableEntry]) -> None:
+        """Refuse pins that a collector has condemned. Who revives pins makes that durable first, and asks second."""
+        pins = {f"{e.location}@{e.staged_version}" for e in entries}
         for info in self.store.objects.list(CONDEMNED):
             condemned = self.store.objects.get_json(info.path) or {}
             if pins.intersection(condemned.get("pins", ())):
-                self.refs.delete(branch.name)
                 raise HistoricalVersionReclaimed(
-                    f"version {state.version} of {state.branch!r} is being reclaimed by cleanup",
-                    hint="branch from a newer commit",
+                    "a version that this needs is being reclaimed by cleanup", hint="begin with a newer commit"
                 )
+
+    def _withdraw_if_condemned(self, branch: Branch, state: ManifestState) -> None:
+        """A branch that revives old pins is made durable first and looks at the collector's list second."""
+        try:
+            self.require_kept(state.tables.values())
+        except HistoricalVersionReclaimed:
+            self.refs.delete(branch.name)
+            raise HistoricalVersionReclaimed(
+                f"version {state.version} of {state.branch!r} is being reclaimed by cleanup",
+                hint="branch from a newer commit",
+            ) from None

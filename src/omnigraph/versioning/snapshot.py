@@ -18,7 +18,7 @@ class TableEntry:
     `table_version` is the logical version (plus one for each publish that touched the table). `staged_version` is the
     Lance version that holds the rows; it is what decides whether two entries are the same. `content_version` names
     the commit that last changed the rows: equal means unchanged, whatever compaction did since. Within a `family` a
-    row keeps its row id, also through compaction; a merge that writes rows of another fork begins a new one.
+    row keeps its row id, also through compaction; a merge of two lines of the table begins a new one.
     """
 
     table_key: str
@@ -33,6 +33,10 @@ class TableEntry:
     changes: Mapping[str, Any] = field(default_factory=dict)
     tail: Tail = EMPTY_TAIL
     family: str = ""
+
+    def is_same_pin(self, other: TableEntry) -> bool:
+        """One version of one table. The versions of two tables may be numbered alike: all are born alike."""
+        return self.location == other.location and self.staged_version == other.staged_version
 
     def metadata_text(self) -> str:
         """The metadata column of the `table_version` row. Versions are text: they exceed a signed 64-bit integer."""

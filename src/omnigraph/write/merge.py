@@ -246,7 +246,7 @@ class _Merging:
         return near
 
     def _is_news(self, before: TableEntry, entry: TableEntry) -> bool:
-        if before.staged_version == entry.staged_version:
+        if before.is_same_pin(entry):
             return False
         if before.type_id != entry.type_id or before.row_count != entry.row_count:
             return True
@@ -328,10 +328,15 @@ class _Merging:
             renamed=renamed,
             schema_hash=self._sides.schema_hash,
             merged_parent=self._sides.states[2].head,
+            parted=self._parted(plan),
             commits=self._relation.theirs_only,
         )
         requirements = [r for r in plan.requirements if r.table_key in self._txn.base.tables]
         return self._txn.commit(effects, requirements, graft=graft, files=files)
+
+    def _parted(self, plan: _Plan) -> tuple[str, ...]:
+        adopted = {entry.table_key for entry in plan.adopted}
+        return tuple(k for k in self._types if k not in adopted and self.theirs_changed(k))
 
     def _reshaped(self, here: Pinned, want: EntityType, merge: TableMerge | None) -> tuple[TableEntry, tuple[str, ...]]:
         store = self._sides.store
@@ -342,7 +347,7 @@ class _Merging:
         change = stage_change(store, made.entry, effect, self._txn.commit_id)
         entry = replace(
             made.entry, staged_version=change.staged_version, row_count=change.row_count, tail=change.tail,
-            high_water=change.high_water, content_version=self._txn.commit_id, family=self._txn.commit_id,
+            high_water=change.high_water, content_version=self._txn.commit_id,
         )  # fmt: skip
         return entry, (*made.files, *change.files)
 

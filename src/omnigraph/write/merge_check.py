@@ -104,7 +104,7 @@ def _constraint_conflicts(entity: EntityType, changes: Changes, findings: Findin
     if not needs_data(added):
         return
     merge = _current(changes, findings, entity.table_key)
-    written = merge.rows()
+    written = merge.rows
     gone = pa.array(sorted(merge.dropped | merge.upserted), pa.string())
     standing = changes.target_rows(entity.table_key)
     standing = standing.filter(pc.invert(pc.is_in(standing["id"], value_set=gone)))
@@ -128,7 +128,7 @@ def _arriving_edges(edge: EdgeType, end: End, changes: Changes, decisions: Decis
     if not lost:
         return
     merge = _current(changes, findings, edge.table_key)
-    found = _rows_at(merge.rows(), end.column, lost)
+    found = _rows_at(merge.rows, end.column, lost)
     if not found:
         return
     side = decisions.side(ConflictKind.ORPHAN_EDGE, edge)
@@ -183,7 +183,7 @@ def _kept_rows(edge: EdgeType, merge: TableMerge, changes: Changes) -> Iterator[
 def _require(edge: EdgeType, end: End, changes: Changes, findings: Findings) -> None:
     if changes.theirs_changed(edge.table_key):
         merge = _current(changes, findings, edge.table_key)
-        ends = set(pc.unique(merge.rows()[end.column]).to_pylist()) if merge.upserted else set()
+        ends = set(pc.unique(merge.rows[end.column]).to_pylist()) if merge.upserted else set()
         if changes.theirs_changed(end.node_key):
             ends -= _current(changes, findings, end.node_key).upserted
         if ends:
@@ -215,7 +215,7 @@ def _unique_conflicts(entity: EntityType, merge: TableMerge, ours: TableDelta) -
     """One unique value, given to two entities by the two branches."""
     if not entity.uniques or merge.is_empty:
         return
-    written = merge.rows()
+    written = merge.rows
     for group in entity.uniques:
         columns = [name if name in ("src", "dst") else entity.property(name).column for name in group]
         taken = _by_value(ours.after, columns, merge.dropped | merge.upserted)
@@ -267,5 +267,5 @@ def _counts_after(edge: EdgeType, merge: TableMerge, changes: Changes, sources: 
     counts = Counter(
         src for i, src in zip(standing["id"].to_pylist(), standing["src"].to_pylist(), strict=True) if i not in replaced
     )
-    counts.update(merge.rows()["src"].to_pylist())
+    counts.update(merge.rows["src"].to_pylist())
     return counts

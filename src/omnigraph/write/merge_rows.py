@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +13,7 @@ from omnigraph.schema.catalog import EntityType
 from omnigraph.storage.effects import ReplaceRows
 from omnigraph.storage.staged import write_rows
 from omnigraph.storage.tables import Table, TableStore
-from omnigraph.versioning.diff import TableDelta, public_row, same_row, same_value
+from omnigraph.versioning.diff import TableDelta, public_row, same_ids, same_value
 from omnigraph.write.merge_conflicts import OURS, THEIRS, Conflict, ConflictKind, Decisions
 
 Row = dict[str, Any]
@@ -44,6 +45,7 @@ class TableMerge:
         """Ids that the merge writes."""
         return self.taken.union(self.composed)
 
+    @cached_property
     def rows(self) -> pa.Table:
         """The rows that the merge writes."""
         places = [self.theirs.new[i] for i in sorted(self.taken)]
@@ -55,7 +57,7 @@ class TableMerge:
 
     def effect(self, store: TableStore, target: Table) -> ReplaceRows:
         """Write the rows beside a target table. They cross forks, so they are written anew, by column name."""
-        rows = self.rows()
+        rows = self.rows
         fragments = write_rows(store, target, rows) if rows.num_rows else ()
         return ReplaceRows(tuple(sorted(self.upserted | self.dropped)), fragments)
 
@@ -80,14 +82,15 @@ def merge_table(
     if ours is None:
         return TableMerge(entity, theirs, frozenset(theirs.new), {}, theirs.deleted), []
     both = [i for i in theirs.ids if i in ours.old or i in ours.new]
+    agreed = same_ids(ours.after, ours.new, theirs.after, theirs.new)
     untouched = frozenset(theirs.ids).difference(both)
     merge = TableMerge(entity, theirs, untouched.intersection(theirs.new), {}, untouched.intersection(theirs.deleted))
     conflicts: list[Conflict] = []
     taken, composed, dropped = set(merge.taken), dict(merge.composed), set(merge.dropped)
-    for entity_id in both:
+    for entity_id in (i for i in both if i not in agreed):
         base = theirs.row(entity_id, after=False)
         mine, other = ours.row(entity_id, after=True), theirs.row(entity_id, after=True)
-        if same_row(mine, other):
+        if mine is None and other is None:
             continue
         if property_level and base is not None and mine is not None and other is not None:
             joined = _joined(base, mine, other)

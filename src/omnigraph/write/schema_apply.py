@@ -124,7 +124,7 @@ class _Applying:
             self._changed.append(rewritten(store, entry, before, after, self._txn.commit_id))
         elif not fits(before, after):
             made = reshaped(store, entry, before, after)
-            if made.entry.staged_version != entry.staged_version:
+            if not made.entry.is_same_pin(entry):
                 self._changed.append(made)
 
     def _is_hard(self, after: EntityType) -> bool:

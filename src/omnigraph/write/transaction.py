@@ -121,6 +121,8 @@ class WriteTxn:
         self._graft, self._graft_files = graft, tuple(files)
         try:
             plan = self._prepared(effects, tuple(requirements), rebase_updates, has_intent)
+            if graft.merged_parent is not None:
+                self.repository.require_kept(graft.adopted)
         except (OmnigraphError, KeyboardInterrupt) as error:
             if has_intent:
                 self._withdraw(error)
