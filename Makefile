@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install demo test test-fast test-slow check format lint types bench clean
+.PHONY: help install demo tour test test-fast test-slow check format lint types bench clean
 
 help: ## show what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -19,6 +19,9 @@ install: $(STAMP) ## create .venv and install omnigraph with everything its test
 
 demo: $(STAMP) ## create a graph, load it, branch it and travel in time, with readable output
 	@$(BIN)/python examples/demo.py
+
+tour: $(STAMP) ## five queries of growing difficulty on a social graph, with timings
+	@$(BIN)/python examples/tour.py
 
 test: $(STAMP) ## the whole suite, without the long randomised runs
 	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile

@@ -84,6 +84,9 @@ class Expressions:
             found = ast.Binary(op, found, self.sum(), self.cursor.span_from(start))
         if self._at_comparison() or self._at_infix("is"):
             hint = "join two comparisons with `and`, or put one in parentheses"
+            if isinstance(found, ast.Binary) and isinstance(found.right, ast.Binary) and found.right.op == "-":
+                # Clauses need nothing between them, so a minus goes on with the clause before it.
+                hint += "; a clause that begins with `-` needs parentheses: `(-$x < 1)`"
             self.cursor.fail("comparisons cannot be chained", self.cursor.here(), hint)
         if self.cursor.at("not") and self.cursor.at("in", ahead=1):
             self.cursor.fail("there is no `not in`", self.cursor.here(), "write `not ($p.name in [...])`")

@@ -55,20 +55,28 @@ def build(store: TableStore, base: Table, wanted: WantedIndex) -> tuple[Table, s
     lacking = uncovered(base, wanted)
     if not lacking:
         return base, None
-    with translated(f"counting vectors of {base.path}"):
-        vectors = base.dataset.count_rows(filter=f"`{wanted.column}` IS NOT NULL")
-    if vectors < MIN_VECTORS:
-        return base, f"{vectors} vectors; an index needs {MIN_VECTORS}"
+    vectors = _vectors(base, wanted.column, lacking)
     is_new = wanted.name not in base.index_coverage()
-    # A whole new clustering once a quarter of the rows came later than it: their centres are elsewhere.
-    everything = is_new or rows_of(base, lacking) * 4 > rows_of(base, list(base.fragments))
-    fragments = list(base.fragments) if everything else lacking
+    if vectors < MIN_VECTORS:
+        what = f"{vectors} vectors" if is_new else f"{vectors} new vectors, compared one by one"
+        return base, f"{what}; an index needs {MIN_VECTORS}"
     with translated(f"indexing {wanted.column} of {base.path}"):
         segment = base.dataset.create_index_uncommitted(
-            wanted.column, "IVF_FLAT", name=wanted.name, replace=not is_new, fragment_ids=fragments,
+            wanted.column, "IVF_FLAT", name=wanted.name, replace=not is_new, fragment_ids=lacking,
             metric=wanted.metric, num_partitions=partitions(vectors),
         )  # fmt: skip
     return commit_detached(store, base, LanceOperation.CreateIndex([segment], []), keeps_indexes=False), None
+
+
+def _vectors(table: Table, column: str, fragments: list[int]) -> int:
+    """How many vectors some fragments hold."""
+    with translated(f"counting vectors of {table.path}"):
+        chosen = [table.dataset.get_fragment(i) for i in fragments]
+        return int(
+            table.dataset.scanner(
+                columns=[], filter=f"`{column}` IS NOT NULL", fragments=chosen, with_row_id=True
+            ).count_rows()
+        )
 
 
 def partitions(vectors: int) -> int:

@@ -10,8 +10,10 @@ from omnigraph.execution.arrow.data import Ints
 from omnigraph.execution.arrow.evaluate import Evaluator
 from omnigraph.execution.arrow.frame import Frame
 from omnigraph.execution.arrow.rank import codes, groups
+from omnigraph.execution.arrow.topology import sorted_distinct
 from omnigraph.query import ir
 
+_LARGEST = 2**62
 _ARROW_NAME = {"sum": "sum", "avg": "mean", "min": "min", "max": "max", "collect": "list"}
 
 
@@ -80,8 +82,14 @@ def _count_entities(values: Ints, numbers: Ints, count: int, *, distinct: bool) 
     present = values >= 0
     values, numbers = values[present], numbers[present]
     if distinct and len(values):
-        pairs = np.unique(np.stack([numbers, values]), axis=1)
-        numbers = pairs[0]
+        if count == 1:
+            return pa.array([len(sorted_distinct(values))], pa.int64())
+        # Group and value as one number: sorting those is far cheaper than sorting pairs.
+        low, width = values.min(), int(values.max() - values.min()) + 1
+        if count * width < _LARGEST:
+            numbers = sorted_distinct(numbers * width + (values - low)) // width
+        else:
+            numbers = np.unique(np.stack([numbers, values]), axis=1)[0]
     return pa.array(np.bincount(numbers, minlength=count))
 
 

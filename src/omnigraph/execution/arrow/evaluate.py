@@ -33,6 +33,8 @@ _COMPARE = {
     ">=": pc.greater_equal,
 }
 
+_FLIPPED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
 
 @dataclass(frozen=True)
 class Request:
@@ -133,7 +135,7 @@ class Evaluator:
     def _logical(self, expr: ir.Expr) -> pa.Array:
         match expr:
             case ir.Compare(op, left, right):
-                return _COMPARE[op](*comparable(self.array(left), self.array(right)))
+                return self._comparison(op, left, right)
             case ir.TextTest(op, left, right):
                 return self._text_test(op, left, right)
             case ir.Member(item, items):
@@ -151,6 +153,15 @@ class Evaluator:
                 return self._text_match(expr)
             case _:
                 assert_never(expr)  # type: ignore[arg-type]
+
+    def _comparison(self, op: str, left: ir.Expr, right: ir.Expr) -> pa.Array:
+        if isinstance(left, (ir.Const, ir.Param)) and not isinstance(right, (ir.Const, ir.Param)):
+            op, left, right = _FLIPPED[op], right, left
+        if isinstance(right, (ir.Const, ir.Param)):
+            values, value = self.array(left), self.scalar(right)
+            if values.type == value.type:  # one value need not be repeated for every row
+                return _COMPARE[op](values, value)
+        return _COMPARE[op](*comparable(self.array(left), self.array(right)))
 
     def _property(self, var: str, name: str) -> pa.Array:
         numbers = self._frame.numbers[var]

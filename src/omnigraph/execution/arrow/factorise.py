@@ -32,7 +32,16 @@ def counted_frame(
 ) -> Frame | None:
     """One row per node of the counting query's root, weighted by its number of matches; None when it does not pay."""
     counter = _Counter(query.pattern, data, scope, request)
-    known = {var: counter.candidates(var) for f in query.pattern.filters for var in ir.variables(f)}
+    known: dict[str, Ints] = {}
+    filtered = {var for f in query.pattern.filters for var in ir.variables(f)}
+    few = 0
+    # Small types first: two that leave few nodes settle that matching is cheaper, before a large one is looked at.
+    for var in sorted(filtered, key=lambda v: (sum(data.nodes[t].count for t in scope.nodes[v]), v)):
+        known[var] = counter.candidates(var)
+        if len(known[var]) <= FEW:
+            few += 1
+            if few > 1 or var not in roots:
+                return None
 
     def cost(var: str) -> tuple[int, int, str]:
         # Of two that restrict nothing, the one in the middle: what hangs below it is shallow.
