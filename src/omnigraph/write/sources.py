@@ -114,7 +114,7 @@ def _table_of(name: str, frame: Any) -> pa.Table:
     if isinstance(frame, pa.RecordBatchReader):
         return frame.read_all()
     if type(frame).__module__.partition(".")[0] == "pandas":
-        return pa.Table.from_pandas(frame, preserve_index=False)
+        return _with_whole_numbers(pa.Table.from_pandas(frame, preserve_index=False))
     if hasattr(frame, "collect") and not hasattr(frame, "__arrow_c_stream__"):
         frame = frame.collect()
     if hasattr(frame, "__arrow_c_stream__"):
@@ -123,6 +123,17 @@ def _table_of(name: str, frame: Any) -> pa.Table:
         f"{name}: cannot load {type(frame).__name__}",
         hint="pass a path, a pyarrow, pandas or polars table, or a list of dicts",
     )
+
+
+def _with_whole_numbers(table: pa.Table) -> pa.Table:
+    """Pandas keeps whole numbers as floats where some are missing; that is no fraction."""
+    for index, column in enumerate(table.columns):
+        if pa.types.is_floating(column.type) and column.null_count:
+            try:
+                table = table.set_column(index, table.column_names[index], column.cast(pa.int64()))
+            except pa.ArrowInvalid:
+                continue
+    return table
 
 
 def _file_input(name: str, file: str | os.PathLike[str] | EdgeFile) -> Input:

@@ -1,0 +1,157 @@
+"""The fast and the frugal ways of a load give what the plain way gives: spilled rows, lines read by column, frames."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas
+import polars
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from omnigraph import Graph
+from omnigraph.errors import DuplicateKey, MissingEndpoint
+from omnigraph.write import files, intake, jsonl_columns
+from omnigraph.write.ids import fresh_ids
+
+SCHEMA = """
+node P { name: String @key  age: I32?  born: Date?  seen: DateTime?  v: Vector(2)?  tags: [String]?  f: F32?  b: Blob?
+  n: I32 @default(7)  email: String? @unique }
+node Free { note: String? }
+edge E: P -> P { w: F64? }
+edge K: P -> P { w: F64?  @key(src, dst) }
+"""
+
+
+def rows(count: int = 300) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for i in range(count):
+        data = {
+            "name": f"p{i}", "age": i, "born": "2020-02-29" if i % 3 else None, "seen": "2020-01-01T00:00:00.123Z",
+            "v": [i, 0.5], "tags": ["a", "ü"] if i % 2 else [], "f": 0.5, "email": f"e{i}" if i % 5 else None,
+        }  # fmt: skip
+        found.append({"type": "P", "data": data})
+        found.append({"edge": "E", "from": f"p{i}", "to": f"p{(i + 1) % count}", "data": {"id": f"e{i}", "w": i / 7}})
+        found.append({"edge": "K", "from": f"p{i}", "to": f"p{(i + 2) % count}"})
+        found.append({"type": "Free", "data": {"id": f"f{i}", "note": None if i % 2 else f"n\n{i}"}})
+    return found
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> Graph:
+    return Graph.init(tmp_path / "g", SCHEMA)
+
+
+def exported(graph: Graph) -> bytes:
+    stream = io.BytesIO()
+    graph.export(stream)
+    return stream.getvalue()
+
+
+@pytest.fixture
+def expected(tmp_path: Path) -> bytes:
+    plain = Graph.init(tmp_path / "plain", SCHEMA)
+    plain.load(rows())
+    return exported(plain)
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> Path:
+    file = tmp_path / "rows.jsonl"
+    file.write_text("".join(json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n" for row in rows()))
+    return file
+
+
+def test_lines_are_read_by_column(graph: Graph, lines: Path, expected: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = []
+    by_column = jsonl_columns.batches_by_column
+    monkeypatch.setattr(files, "batches_by_column", lambda *a: read.append(by_column(*a)) or read[-1])
+    graph.load(lines)
+    assert read
+    assert all(batches is not None for batches in read), "nothing in the file is odd"
+    assert exported(graph) == expected
+
+
+def test_lines_are_read_one_by_one(graph: Graph, lines: Path, expected: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "batches_by_column", lambda *_: None)
+    graph.load(lines)
+    assert exported(graph) == expected
+
+
+def test_small_blocks_and_spilled_rows(
+    graph: Graph, lines: Path, expected: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "BLOCK_BYTES", 4_000)
+    monkeypatch.setattr(intake, "SPILL_BYTES", 1_000)
+    graph.load(lines)
+    assert exported(graph) == expected
+    graph.load(lines, mode="merge")
+    assert exported(graph) == expected
+    graph.load(lines, mode="overwrite")
+    assert exported(graph) == expected
+    assert len(graph.commits.list()) == 4
+
+
+def test_spilled_rows_are_checked_like_others(graph: Graph, lines: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "BLOCK_BYTES", 4_000)
+    monkeypatch.setattr(intake, "SPILL_BYTES", 1_000)
+    text = lines.read_text()
+    lines.write_text(text + '{"type":"P","data":{"name":"p0"}}\n')
+    with pytest.raises(DuplicateKey, match=rf"{lines}:1201: @unique violation on P\.name: 'p0' is also in line 1$"):
+        graph.load(lines)
+    lines.write_text(text + '{"edge":"E","from":"p0","to":"gone"}\n')
+    with pytest.raises(MissingEndpoint, match=rf"{lines}:1201: E dst 'gone'"):
+        graph.load(lines)
+    assert graph.snapshot().version == 1
+    result = graph.load(lines, max_errors=1)
+    assert [v.row for v in result.rejected] == [1201]
+    assert result.total_entities == 1200
+
+
+def test_the_last_edge_of_an_id_wins_also_when_spilled(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(intake, "SPILL_BYTES", 1)
+    graph.load([{"type": "P", "data": {"name": n}} for n in "ab"])
+    edges = [{"id": "x", "from": "a", "to": "b", "w": float(i)} for i in range(5)]
+    graph.load({"E": [edges[0]]}, mode="merge")
+    graph.load({"E": edges}, mode="merge")
+    assert graph.rows("edge:E")["w"].to_pylist() == [4.0]
+
+
+def test_frames_and_files_of_every_kind(tmp_path: Path) -> None:
+    table = pa.table({"name": ["a", "b"], "age": pa.array([1, None], pa.int64())})
+    edges = pa.table({"from": ["a"], "to": ["b"], "w": [0.5]})
+    pq.write_table(table, tmp_path / "p.parquet")
+    (tmp_path / "p.csv").write_text("name,age\na,1\nb,\n")
+    (tmp_path / "p.jsonl").write_text('{"name": "a", "age": 1}\n\n{"name": "b"}\n')
+    with pa.OSFile(str(tmp_path / "p.arrow"), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    with pa.OSFile(str(tmp_path / "p.arrows"), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    with pa.output_stream(tmp_path / "p.csv.gz", compression="gzip") as out:
+        out.write((tmp_path / "p.csv").read_bytes())
+    sources: list[Any] = [
+        table, table.to_batches()[0], table.to_pandas(), polars.from_arrow(table), table.to_reader(),
+        pandas.DataFrame({"name": ["a", "b"], "age": pandas.array([1, None], dtype="Int64")}),
+        [{"name": "a", "age": 1}, {"name": "b"}],
+        *(tmp_path / f"p.{kind}" for kind in ("parquet", "csv", "csv.gz", "jsonl", "arrow", "arrows")),
+    ]  # fmt: skip
+    for number, source in enumerate(sources):
+        graph = Graph.init(tmp_path / f"g{number}", SCHEMA)
+        graph.load({"node:P": source, "E": edges})
+        assert [(r["name"], r["age"], r["n"]) for r in graph.rows("node:P").to_pylist()] == [
+            ("a", 1, 7),
+            ("b", None, 7),
+        ]
+        assert graph.rows("edge:E")["w"].to_pylist() == [0.5]
+
+
+def test_fresh_ids() -> None:
+    ids = fresh_ids(10_000).to_pylist()
+    assert len(set(ids)) == len(ids)
+    assert ids == sorted(ids)
+    assert all(len(each) == 26 for each in ids[:10])
+    assert fresh_ids(0).to_pylist() == []
