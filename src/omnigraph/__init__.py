@@ -13,37 +13,35 @@ from omnigraph.errors import OmnigraphError
 
 if TYPE_CHECKING:
     from omnigraph.graph import Graph
+    from omnigraph.versioning.changes import EntityChange
     from omnigraph.versioning.commits import GraphCommit
     from omnigraph.versioning.refs import Branch
     from omnigraph.versioning.snapshot import Snapshot
     from omnigraph.versioning.tags import Tag
     from omnigraph.write.load import LoadResult
+    from omnigraph.write.merge import MergeResult
+    from omnigraph.write.merge_conflicts import Conflict
     from omnigraph.write.mutate import MutationResult
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "Branch": "omnigraph.versioning.refs",
+    "Conflict": "omnigraph.write.merge_conflicts",
+    "EntityChange": "omnigraph.versioning.changes",
     "Graph": "omnigraph.graph",
     "GraphCommit": "omnigraph.versioning.commits",
     "LoadResult": "omnigraph.write.load",
     "MutationResult": "omnigraph.write.mutate",
+    "MergeResult": "omnigraph.write.merge",
     "Snapshot": "omnigraph.versioning.snapshot",
     "Tag": "omnigraph.versioning.tags",
 }
 
 __all__ = [
-    "Branch",
-    "Graph",
-    "GraphCommit",
-    "LoadResult",
-    "MutationResult",
-    "OmnigraphError",
-    "Snapshot",
-    "Tag",
-    "__version__",
-    "errors",
-]
+    "Branch", "Conflict", "EntityChange", "Graph", "GraphCommit", "LoadResult", "MergeResult", "MutationResult",
+    "OmnigraphError", "Snapshot", "Tag", "__version__", "errors",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

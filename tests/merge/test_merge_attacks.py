@@ -245,6 +245,8 @@ def test_row_ids_of_two_lines_are_not_taken_for_each_other(strategy: str, tmp_pa
     for branch in ("main", "again"):
         state = graph._repository.head(branch)
         fold(graph._repository, state, state.tables["node:Person"])
+    graph.load({"Person": people("more", age=1)}, branch="again")
     graph.branches.merge("main", into="again")
+    graph.load({"Person": people("more", age=1)})
     assert graph.rows("node:Person").sort_by("id").equals(graph.rows("node:Person", "again").sort_by("id"))
     assert graph.entity_at("node:Person", "both", "again")["age"] == (20 if strategy == "ours" else 10)

@@ -192,7 +192,7 @@ def plan_from_json(value: Mapping[str, Any]) -> PublishPlan:
             rebase_updates=value["rebase_updates"],
             staged_at=value["staged_at"],
             has_intent=True,
-            graft=graft_from_json(value["graft"]),
+            graft=graft_from_json(value["graft"]) if "graft" in value else NO_GRAFT,
         )
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise CorruptGraph(f"the intent is not a publish plan: {error!r}") from error

@@ -104,12 +104,12 @@ class Publisher:
             commit = self._until_published(tip, attempt)
         except OmnigraphError as error:
             if attempt is not None and attempt.unknown_slot is not None:
-                # Nobody may publish again what may be visible already.
-                unknown = OutcomeUnknown(attempt.plan.commit_id)
-                unknown.__cause__ = error
-                for member in members:
-                    member.fail(unknown)
+                _leave_unknown(members, attempt.plan.commit_id, error)
             return
+        except KeyboardInterrupt as interrupt:
+            if attempt is not None:
+                _leave_unknown(members, attempt.plan.commit_id, interrupt)
+            raise
         for member in members:
             member.succeed(commit)
 
@@ -179,6 +179,14 @@ class Publisher:
         withdrawn = self._intents.withdraw(plan.commit_id) if plan.has_intent and not keep_intent else True
         if attempt.unknown_slot is not None or not withdrawn:
             raise OutcomeUnknown(plan.commit_id) from error
+
+
+def _leave_unknown(members: Sequence[Member], commit_id: str, cause: BaseException) -> None:
+    """Nobody may publish again what may be visible already."""
+    unknown = OutcomeUnknown(commit_id)
+    unknown.__cause__ = cause
+    for member in members:
+        member.fail(unknown)
 
 
 class _Attempt:

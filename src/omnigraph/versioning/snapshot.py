@@ -70,7 +70,7 @@ class TableEntry:
             commit_id=value["commit_id"],
             changes=value["changes"],
             tail=Tail.from_json(value["tail"]),
-            family=value["family"],
+            family=value.get("family", ""),
         )
 
 
