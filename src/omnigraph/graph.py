@@ -209,7 +209,8 @@ class Graph:
         if branch is not None and snapshot is not None:
             raise InvalidArgument("give a branch or a snapshot, not both")
         state = self._repository.resolve(branch if snapshot is None else snapshot)
-        return export_rows(self._store, state, target, format=format, types=types)
+        with self._repository.reading(state):
+            return export_rows(self._store, state, target, format=format, types=types)
 
     # --- querying -------------------------------------------------------------------------------------------------
 
@@ -298,7 +299,8 @@ class Graph:
         entity = self._store.catalog(state.schema_hash).type_of(table_key)
         names = {p.column: p.name for p in entity.properties}
         columns = [f.name for f in entity.arrow_schema]
-        rows = open_table(self._store, entry).scan(columns, where=where)
+        with self._repository.reading(state):
+            rows = open_table(self._store, entry).scan(columns, where=where)
         return rows.rename_columns([names.get(c, c) for c in columns])
 
     def fork_if_missing(self, branch: str, from_branch: str | None) -> bool:

@@ -26,6 +26,8 @@ VARIABLE = {
     r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d": "<time>",
     r'"created_at": \d+': '"created_at": <time>',
     r"\b\d+\.\d+\.\d+\b": "<version>",
+    r"\b\d+(\.\d)? k?B\b": "<size>",
+    r'"bytes_removed": \d+': '"bytes_removed": <size>',
 }
 
 

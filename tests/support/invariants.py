@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from omnigraph import Branch, Graph, GraphCommit, Snapshot
-from omnigraph.errors import NotFound, VersionNotFound
+from omnigraph.errors import HistoricalVersionReclaimed, NotFound, VersionNotFound
 from omnigraph.storage.lookup import locate
 from omnigraph.versioning.snapshot import TableEntry
 from omnigraph.versioning.staging import open_table
@@ -92,15 +92,19 @@ def _check_branch(graph: Graph, branch: Branch, reader: _Reader, checked: Checke
     except NotFound:  # closed: readable by version only
         commits, is_open = {}, False
     previous: Snapshot | None = None
+    has_gap = False
     version = 1
     while True:
         try:
             snapshot = graph.snapshot_at_version(version, branch.name)
+        except HistoricalVersionReclaimed:
+            previous, has_gap, version = None, True, version + 1
+            continue
         except VersionNotFound:
             break
         assert snapshot.version == version
         _check_snapshot(graph, snapshot, reader)
-        if is_open:
+        if is_open and not (has_gap and previous is None):
             _check_link(branch, previous, snapshot, commits)
         checked.versions += 1
         previous = snapshot

@@ -33,6 +33,7 @@ from omnigraph.cli.commands import (
     schema,
     shell,
     tag,
+    upkeep,
     version,
 )
 from omnigraph.cli.failures import (
@@ -75,6 +76,8 @@ app.add_typer(schema.app, name="schema")
 app.add_typer(index.app, name="index")
 app.add_typer(recovery.app, name="recovery")
 app.command("repair")(repair.repair)
+app.command("optimize")(upkeep.optimize)
+app.command("cleanup")(upkeep.cleanup)
 app.add_typer(pipeline.app, name="pipeline")
 app.command("spark-shell")(pipeline.spark_shell)
 app.command("version")(version.version)

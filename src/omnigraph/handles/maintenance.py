@@ -50,11 +50,11 @@ class Maintenance:
         Tags, merge bases and unfinished writes keep what they need. `grace` replaces both the hour that superseded
         versions stay and the seven days that unpublished files do.
         """
+        policy = CleanupPolicy(keep, _duration(older_than), _duration(grace), force)
         if keep is not None and keep < _FEW:
             warnings.warn(
                 f"keeping {keep} versions leaves little to travel back to; 10 is recommended", UserWarning, stacklevel=2
             )
-        policy = CleanupPolicy(keep, _duration(older_than), _duration(grace), force)
         return cleanup(self._repository, policy, confirm=confirm)
 
 

@@ -39,7 +39,8 @@ class Queries:
     ) -> Result:  # fmt: skip
         """Answer one query from one snapshot."""
         state, compiled, catalog = self._prepared(query, name, branch, target, at)
-        run = self._executor.run(compiled, state.snapshot, catalog, bind_params(compiled, params))
+        with self._repository.reading(state):
+            run = self._executor.run(compiled, state.snapshot, catalog, bind_params(compiled, params))
         is_head = target is None and at is None
         return Result(run.table, compiled.name, state.head, (branch or state.branch) if is_head else None, state.head)
 

@@ -14,8 +14,7 @@ class TagNames:
 
     def create(self, name: str, at: Target = None) -> Tag:
         """Name the state of a branch, commit or manifest version."""
-        state = self._repository.resolve(at)
-        return self._repository.tags.create(name, state)
+        return self._repository.create_tag(name, at)
 
     def list(self) -> list[Tag]:
         """All tags."""

@@ -2,7 +2,8 @@
 
 Two phases. The condemned are first written down in `__gc/`, then the roots are looked up once more and whatever they
 name is taken off the list; only then are objects deleted. Whoever revives old pins makes its root durable first and
-looks at the list second, so one of the two sees the other. A run that was killed is simply run again.
+looks at the list second, so one of the two sees the other. A run that was killed is simply run again: its list tells
+what was on its way out.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass, replace
 from omnigraph.errors import ConflictError, InvalidArgument, OmnigraphError
 from omnigraph.maintenance.roots import ManifestHistory, Pin, Retention, find_roots
 from omnigraph.storage.failpoints import Point, hit
-from omnigraph.storage.layout import CHANGES, CONDEMNED, HISTORY, STAGING
+from omnigraph.storage.layout import CHANGES, CONDEMNED, DERIVED, HISTORY, STAGING
 from omnigraph.storage.objects import ObjectInfo
 from omnigraph.storage.tracing import (
     TableListing,
@@ -25,9 +26,10 @@ from omnigraph.storage.tracing import (
     table_paths,
 )
 from omnigraph.versioning.repository import Repository
-from omnigraph.versioning.store import mint
+from omnigraph.versioning.store import Settings, mint
 
-SUPERSEDED_GRACE = dt.timedelta(hours=1)
+LIST_AGE = dt.timedelta(hours=1)
+"""A collector whose list is older than that is dead."""
 MANIFESTS = "__manifest"
 CONTROL = "control"
 
@@ -47,10 +49,12 @@ class CleanupPolicy:
         if self.keep is not None and self.keep < 1:
             raise InvalidArgument(f"keep {self.keep} would remove the newest version", hint="keep at least 1")
 
-    def retention(self, staging_grace: float) -> Retention:
+    def retention(self, settings: Settings) -> Retention:
         """The policy with its graces filled in."""
-        superseded = SUPERSEDED_GRACE if self.grace is None else self.grace
-        staging = dt.timedelta(seconds=staging_grace) if self.grace is None else self.grace
+        superseded, staging = (
+            dt.timedelta(seconds=seconds) if self.grace is None else self.grace
+            for seconds in (settings.superseded_grace, settings.staging_grace)
+        )
         return Retention(self.keep, self.older_than, superseded, staging)
 
 
@@ -107,22 +111,34 @@ def cleanup(repository: Repository, policy: CleanupPolicy, *, confirm: bool = Fa
         store.require_writable()
         repository.recovery.run()
     _refuse_hurry(repository, policy)
-    retention = policy.retention(store.settings.staging_grace)
+    retention = policy.retention(store.settings)
     collector = _Collector(repository, retention)
     condemned = collector.condemn()
-    if not confirm:
-        return _report(condemned, collector.given_up_versions, confirmed=False)
-    listed = f"{CONDEMNED}/{mint()}.json"
-    pins = [f"{path}@{version}" for part in condemned for path, version in part.pins]
-    store.objects.put_new_json(listed, {"pins": pins, "objects": sum(len(part.objects) for part in condemned)})
+    if not confirm or not any(part.objects for part in condemned):
+        _forget_dead_lists(repository, collector.now, confirm=confirm and not any(part.error for part in condemned))
+        return _report(condemned, collector.given_up_versions, confirmed=confirm)
+    listed = _list_condemned(repository, condemned)
     hit(Point.GC_CONDEMNED)
     try:
         spared = collector.spare(condemned)
-        removed = [collector.remove(part) for part in spared]
-    finally:
+    except OmnigraphError:
+        store.objects.delete([listed])  # nothing was deleted yet
+        raise
+    removed = [collector.remove(part) for part in spared]
+    is_done = not any(part.error for part in removed)
+    if is_done:  # otherwise the list tells the next run what was on its way
         store.objects.delete([listed])
-    _forget_old_lists(repository, retention, collector.now)
+    _forget_dead_lists(repository, collector.now, confirm=is_done)
     return _report(removed, collector.given_up_versions, confirmed=True)
+
+
+def _list_condemned(repository: Repository, condemned: Iterable[Condemned]) -> str:
+    """Write down what goes, for whoever would revive it and for whoever finishes the work of a killed collector."""
+    path = f"{CONDEMNED}/{mint()}.json"
+    pins = [f"{location}@{version}" for part in condemned for location, version in part.pins]
+    objects = [info.path for part in condemned for info in part.objects]
+    repository.store.objects.put_new_json(path, {"pins": pins, "objects": objects})
+    return path
 
 
 def _refuse_hurry(repository: Repository, policy: CleanupPolicy) -> None:
@@ -140,11 +156,11 @@ def _report(condemned: Iterable[Condemned], versions: int, *, confirmed: bool) -
     return CleanupReport(confirmed, tuple(shown), versions)
 
 
-def _forget_old_lists(repository: Repository, retention: Retention, now: dt.datetime) -> None:
-    """Lists of collectors that were killed: they delete nothing any more."""
-    grace = max(retention.superseded_grace, SUPERSEDED_GRACE)
-    old = [i.path for i in repository.store.objects.list(CONDEMNED) if now - i.modified > grace]
-    repository.store.objects.delete(old)
+def _forget_dead_lists(repository: Repository, now: dt.datetime, *, confirm: bool) -> None:
+    """Lists of collectors that were killed, once a later run has done their work."""
+    if confirm:
+        old = [i.path for i in repository.store.objects.list(CONDEMNED) if now - i.modified > LIST_AGE]
+        repository.store.objects.delete(old)
 
 
 class _Collector:
@@ -164,9 +180,12 @@ class _Collector:
         return sum(len(history.given_up) for history in self._roots.manifests.values())
 
     def condemn(self) -> list[Condemned]:
-        """Everything that no root needs and no grace protects."""
+        """Everything that no root needs and no grace protects.
+
+        Manifests come first: a state whose manifest version can be read has all its tables.
+        """
         tables = [self._isolated(path) for path in table_paths(self._store.objects)]
-        return [*tables, self._manifests(), self._control()]
+        return [self._manifests(), *tables, self._control()]
 
     def _isolated(self, path: str) -> Condemned:
         """One table; trouble with it is reported and leaves the others alone."""
@@ -180,7 +199,8 @@ class _Collector:
 
     def _table(self, path: str) -> Condemned:
         listing = list_table(self._store.objects, path)
-        if path not in self._kept_tables and (path in self._roots.table_keys or self._all_older(listing.objects)):
+        is_known = path in self._roots.table_keys
+        if path not in self._kept_tables and (is_known or all(map(self._is_abandoned, listing.objects))):
             # No kept state names this table: its type was dropped, or was never added.
             return Condemned(self._key(path), listing.objects, versions=len(listing.detached))
         kept, gone = self._sorted_versions(listing)
@@ -190,17 +210,14 @@ class _Collector:
         for info in listing.other:
             if is_named(info.path, needed) or info.path in self._roots.objects:
                 continue
-            if "/_transactions/" in info.path:
-                old_enough = self._age(info) >= self._retention.superseded_grace
-            else:
-                old_enough = is_named(info.path, released) or self._age(info) >= self._retention.staging_grace
-            if old_enough:
+            is_log = "/_transactions/" in info.path and self._age(info) >= self._retention.superseded_grace
+            if is_log or is_named(info.path, released) or self._is_abandoned(info):
                 doomed.append(info)
         return Condemned(self._key(path), tuple(doomed), tuple((path, v) for v in sorted(gone)), len(gone))
 
     def _sorted_versions(self, listing: TableListing) -> tuple[set[int], set[int]]:
         """Detached versions that stay and that go."""
-        kept: set[int] = set()
+        kept = {version for path, version in self._roots.pins if path == listing.path}
         gone: set[int] = set()
         for version, info in listing.detached.items():
             pin = (listing.path, version)
@@ -227,41 +244,48 @@ class _Collector:
 
     def _manifest(self, location: str, history: ManifestHistory) -> Iterator[ObjectInfo]:
         if not history.kept:
-            yield from (i for i in self._store.objects.list(f"{location}/") if "/tree/" not in i.path[len(location) :])
+            # Without any version it may be a branch that is just being created.
+            everything = self._store.objects.list(f"{location}/")
+            yield from (info for info in everything if history.files or self._is_abandoned(info))
             return
         yield from (history.files[version] for version in sorted(history.given_up))
         needed = self._roots.files_of_manifest(location, history.kept)
         released = self._roots.files_of_manifest(location, history.given_up)
         for part in ("data", "_transactions"):
             for info in self._store.objects.list(f"{location}/{part}/"):
-                grace = self._retention.staging_grace if part == "data" else self._retention.superseded_grace
-                if info.path not in needed and (info.path in released or self._age(info) >= grace):
+                is_log = part == "_transactions" and self._age(info) >= self._retention.superseded_grace
+                if info.path not in needed and (is_log or info.path in released or self._is_abandoned(info)):
                     yield info
 
     def _control(self) -> Condemned:
-        doomed = [
-            info for info in half_written(self._store.objects) if self._age(info) >= self._retention.staging_grace
-        ]
+        objects = self._store.objects
+        doomed = [info for info in half_written(objects) if self._is_abandoned(info)]
         for prefix in (HISTORY, CHANGES):
-            for info in self._store.objects.list(prefix):
-                if info.path in self._roots.objects:
-                    continue
-                released = info.path in self._roots.given_up_objects
-                if released or self._age(info) >= self._retention.staging_grace:
-                    doomed.append(info)
+            named = (info for info in objects.list(prefix) if info.path not in self._roots.objects)
+            doomed += [info for info in named if self._is_abandoned(info)]
         live = {files.commit_id for files in self._repository.intents.list()}
-        doomed += [
-            info
-            for info in self._store.objects.list(STAGING)
-            if info.path.split("/")[1] not in live and self._age(info) >= self._retention.staging_grace
-        ]
-        return Condemned(CONTROL, tuple(doomed))
+        scratch = (info for info in objects.list(STAGING) if info.path.split("/")[1] not in live)
+        doomed += [info for info in scratch if self._is_abandoned(info)]
+        return Condemned(CONTROL, (*doomed, *self._derived()))
+
+    def _derived(self) -> Iterator[ObjectInfo]:
+        """Derived state of dropped tables, and of reclaimed versions except the newest: the next one builds on it."""
+        found = self._store.objects.list(DERIVED)
+        newest = {info.path.rpartition("/")[0]: info for info in sorted(found, key=lambda info: info.modified)}
+        live = {path.replace("/", "-") for path in self._kept_tables}
+        for info in found:
+            folder, _, name = info.path.rpartition("/")
+            is_live = folder.split("/")[2] in live
+            is_used = is_live and (name in self._roots.derived or newest[folder] == info)
+            if not is_used and self._age(info) >= self._retention.superseded_grace:
+                yield info
+
+    def _is_abandoned(self, info: ObjectInfo) -> bool:
+        """Whether an object that no root names was given up, or is too old to be on its way into a version."""
+        return info.path in self._roots.given_up_objects or self._age(info) >= self._retention.staging_grace
 
     def _age(self, info: ObjectInfo) -> dt.timedelta:
         return self.now - info.modified
-
-    def _all_older(self, objects: Iterable[ObjectInfo]) -> bool:
-        return all(self._age(info) >= self._retention.staging_grace for info in objects)
 
     def spare(self, condemned: list[Condemned]) -> list[Condemned]:
         """The condemned without what has become needed since the first look: new branches, tags, commits, intents."""

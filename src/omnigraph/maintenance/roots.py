@@ -13,8 +13,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from omnigraph.errors import CorruptGraph, MissingData, VersionNotFound
-from omnigraph.storage.layout import MANIFEST, manifest_path, unquoted
-from omnigraph.storage.manifest_table import ManifestVersion
+from omnigraph.execution.arrow.texts import text_name
+from omnigraph.execution.arrow.topologies import EdgePins
+from omnigraph.schema.catalog import Catalog
+from omnigraph.storage.layout import CONDEMNED, MANIFEST, manifest_path, unquoted
 from omnigraph.storage.objects import ObjectInfo
 from omnigraph.versioning.ancestry import merge_bases
 from omnigraph.versioning.claims import MAIN, Branch
@@ -52,11 +54,13 @@ class Roots:
     table_keys: dict[str, str] = field(default_factory=dict)
     manifests: dict[str, ManifestHistory] = field(default_factory=dict)
     manifest_files: dict[str, dict[int, frozenset[str]]] = field(default_factory=dict)
+    derived: set[str] = field(default_factory=set)
 
-    def keep_state(self, state: ManifestState) -> None:
+    def keep_state(self, state: ManifestState, catalog: Catalog) -> None:
         """Everything that one state names stays."""
         self.pins.update(self._pins(state))
         self.objects.update(_named_objects(state))
+        self.derived.update(_derived_names(state, catalog))
 
     def give_up_state(self, state: ManifestState) -> None:
         """One state goes; what it names goes unless something else keeps it."""
@@ -100,7 +104,18 @@ def find_roots(repository: Repository, retention: Retention, now: dt.datetime) -
         roots.manifests[location] = history
         _read_states(repository, branch, history, roots)
     _keep_intents(repository, roots)
+    _take_over_lists(repository, roots)
     return roots
+
+
+def _take_over_lists(repository: Repository, roots: Roots) -> None:
+    """What a collector had condemned when it was killed needs no more patience than it had."""
+    for info in repository.store.objects.list(CONDEMNED):
+        listed = repository.store.objects.get_json(info.path) or {}
+        for pin in listed.get("pins", ()):
+            path, _, version = pin.rpartition("@")
+            roots.given_up.add((path, int(version)))
+        roots.given_up_objects.update(listed.get("objects", ()))
 
 
 def _pinned_versions(repository: Repository, bases: Iterable[GraphCommit]) -> dict[str | None, frozenset[int]]:
@@ -167,25 +182,39 @@ def _read_states(repository: Repository, branch: Branch, history: ManifestHistor
     files = roots.manifest_files.setdefault(location, {})
     lineage: frozenset[str] | None = None
     for version in sorted(history.files, reverse=True):
-        opened = _opened(repository, location, version)
-        if opened is None:
+        found = _state(repository, branch, version)
+        if found is None:
+            _require_dispensable(repository, branch, version, history)
             continue
-        files[version] = opened.data_files()
-        state = read_state(opened, branch.name, branch.native_branch)
+        state, files[version] = found
         if lineage is None:
             lineage = frozenset(c.graph_commit_id for c in walk(repository.store.objects, state))
         if version in history.kept:
-            roots.keep_state(state)
+            roots.keep_state(state, repository.store.catalog(state.schema_hash))
         elif state.head in lineage:
             # A swap that landed in a reclaimed past was never published: its pins may still be on their way.
             roots.give_up_state(state)
 
 
-def _opened(repository: Repository, location: str, version: int) -> ManifestVersion | None:
+def _state(repository: Repository, branch: Branch, version: int) -> tuple[ManifestState, frozenset[str]] | None:
+    """A version of a branch and its data files; None when it cannot be read."""
     try:
-        return repository.store.manifests.at(location, version)
+        opened = repository.store.manifests.at(manifest_path(branch.native_branch), version)
+        return read_state(opened, branch.name, branch.native_branch), opened.data_files()
     except (VersionNotFound, MissingData, CorruptGraph):
         return None
+
+
+def _require_dispensable(repository: Repository, branch: Branch, version: int, history: ManifestHistory) -> None:
+    """What an unreadable version needs is unknown. If it is to be kept, nothing at all can be removed safely."""
+    if version not in history.kept:
+        return
+    damaged = repository.store.manifests.damaged_newest(manifest_path(branch.native_branch))
+    if damaged != history.files[version].path:  # a newest version that was cut short was never acknowledged
+        raise CorruptGraph(
+            f"version {version} of {branch.name!r} is to be kept and cannot be read: nothing was removed",
+            hint="`omnigraph fsck` shows what is missing",
+        )
 
 
 def _named_objects(state: ManifestState) -> Iterator[str]:
@@ -193,6 +222,16 @@ def _named_objects(state: ManifestState) -> Iterator[str]:
     for entry in state.tables.values():
         if "file" in entry.changes:
             yield str(entry.changes["file"])
+
+
+def _derived_names(state: ManifestState, catalog: Catalog) -> Iterator[str]:
+    """What derived objects of a state are called."""
+    yield from (text_name(entry) for entry in state.tables.values())
+    for edge in catalog.edges.values():
+        ends = (state.tables.get(f"node:{name}") for name in (edge.source, edge.target))
+        entries = [entry for entry in (state.tables.get(edge.table_key), *ends) if entry is not None]
+        if len(entries) == 3:
+            yield EdgePins(*entries).name
 
 
 def _keep_intents(repository: Repository, roots: Roots) -> None:

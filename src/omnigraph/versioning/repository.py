@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from omnigraph.errors import (
@@ -17,7 +18,7 @@ from omnigraph.errors import (
     NotFound,
     VersionNotFound,
 )
-from omnigraph.storage.layout import CONDEMNED
+from omnigraph.storage.layout import CONDEMNED, manifest_path, version_file
 from omnigraph.versioning import history
 from omnigraph.versioning.commits import GraphCommit
 from omnigraph.versioning.intents import Intents
@@ -27,7 +28,7 @@ from omnigraph.versioning.recovery import Recovery
 from omnigraph.versioning.refs import MAIN, Branch, Refs
 from omnigraph.versioning.snapshot import TableEntry
 from omnigraph.versioning.store import GraphStore
-from omnigraph.versioning.tags import Tags
+from omnigraph.versioning.tags import Tag, Tags
 from omnigraph.versioning.tips import Tips, require_readable
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -140,8 +141,24 @@ class Repository:
         state = self.resolve(source)
         branch = self.refs.create(name, state)
         if state is not self.tips.of(state.branch, state.native_branch).known:
-            self._withdraw_if_condemned(branch, state)
+            try:
+                self.require_revivable(state)
+            except HistoricalVersionReclaimed:
+                self.refs.delete(branch.name)
+                raise
         return branch
+
+    def create_tag(self, name: str, source: Target = MAIN) -> Tag:
+        """A name for a state; what it names is kept from then on."""
+        state = self.resolve(source)
+        tag = self.tags.create(name, state)
+        if state is not self.tips.of(state.branch, state.native_branch).known:
+            try:
+                self.require_revivable(state)
+            except HistoricalVersionReclaimed:
+                self.tags.delete(name)
+                raise
+        return tag
 
     def _branches_main_first(self) -> Iterator[Branch]:
         yield Branch(MAIN)
@@ -163,30 +180,47 @@ class Repository:
             head = self.tips.of(branch, native_branch).state().version
         except (NotFound, MissingData):
             return BranchNotFound(f"branch {branch!r} and its history are gone")
-        if 1 <= version < head:
+        if 1 <= version <= head:
             return HistoricalVersionReclaimed(
                 f"version {version} of {branch!r} has been reclaimed by cleanup",
                 hint="tag the snapshots you want to keep",
             )
         return VersionNotFound(f"{branch!r} has no version {version}; its newest is {head}")
 
-    def require_kept(self, entries: Iterable[TableEntry]) -> None:
+    def require_kept(self, entries: Iterable[TableEntry], objects: Iterable[str] = ()) -> None:
         """Refuse pins that a collector has condemned. Who revives pins makes that durable first, and asks second."""
-        pins = {f"{e.location}@{e.staged_version}" for e in entries}
+        wanted = {*(f"{e.location}@{e.staged_version}" for e in entries), *objects}
         for info in self.store.objects.list(CONDEMNED):
             condemned = self.store.objects.get_json(info.path) or {}
-            if pins.intersection(condemned.get("pins", ())):
+            if wanted.intersection(condemned.get("pins", ())) or wanted.intersection(condemned.get("objects", ())):
                 raise HistoricalVersionReclaimed(
                     "a version that this needs is being reclaimed by cleanup", hint="begin with a newer commit"
                 )
 
-    def _withdraw_if_condemned(self, branch: Branch, state: ManifestState) -> None:
-        """A branch that revives old pins is made durable first and looks at the collector's list second."""
+    def require_revivable(self, state: ManifestState) -> None:
+        """Refuse a state that is being reclaimed, or was since it was read. Its new root is durable already.
+
+        A collector that has looked for roots before that has its list still there, or has finished: then the manifest
+        version, which goes first, is gone.
+        """
+        location = self.tips.of(state.branch, state.native_branch).location
+        version = f"{location}/{version_file(state.version)}"
+        self.require_kept(state.tables.values(), (version, *(extent.location for extent in state.extents)))
+        if not self.store.objects.exists(version):
+            raise self._reclaimed(state)
+
+    @contextmanager
+    def reading(self, state: ManifestState) -> Iterator[None]:
+        """Reads of a state's tables. What cleanup has taken away meanwhile is reported as that."""
         try:
-            self.require_kept(state.tables.values())
-        except HistoricalVersionReclaimed:
-            self.refs.delete(branch.name)
-            raise HistoricalVersionReclaimed(
-                f"version {state.version} of {state.branch!r} is being reclaimed by cleanup",
-                hint="branch from a newer commit",
-            ) from None
+            yield
+        except MissingData as error:
+            if self.store.manifests.has_version(manifest_path(state.native_branch), state.version):
+                raise
+            raise self._reclaimed(state) from error
+
+    def _reclaimed(self, state: ManifestState) -> HistoricalVersionReclaimed:
+        return HistoricalVersionReclaimed(
+            f"version {state.version} of {state.branch!r} has been reclaimed by cleanup",
+            hint="tag the snapshots you want to keep",
+        )

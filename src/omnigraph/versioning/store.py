@@ -43,6 +43,7 @@ class Settings:
     stale_base: float = 10.0
     sweep_interval: float = 60.0
     staging_grace: float = 7 * 86_400.0
+    superseded_grace: float = 3_600.0
     derived: bool = True
     derived_min_rows: int = 50_000
     query_max_rows: int = 50_000_000

@@ -18,6 +18,11 @@ _WORTH_KEEPING = 10
 """Text costs more to index than edges: it is kept from a smaller number of rows on."""
 
 
+def text_name(entry: TableEntry) -> str:
+    """What the text indexes of a pin are called, in the folder of each column."""
+    return hashlib.sha256(str(entry.staged_version).encode()).hexdigest()[:40]
+
+
 class Texts:
     """Text indexes of one graph. Safe to share between threads."""
 
@@ -28,7 +33,7 @@ class Texts:
     def index(self, entry: TableEntry, column: str, loaded: LoadedTable) -> TextIndex:
         """The inverted index of a String column at a pin."""
         folder = f"text/{entry.location.replace('/', '-')}/{column}/"
-        path = folder + hashlib.sha256(str(entry.staged_version).encode()).hexdigest()[:40]
+        path = folder + text_name(entry)
 
         def load() -> TextIndex:
             stored = self._store.derived.read(path)

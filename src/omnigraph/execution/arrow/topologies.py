@@ -55,9 +55,14 @@ class EdgePins:
         return f"topology/{self.edges.location.replace('/', '-')}/{kind}/"
 
     def path(self, kind: str) -> str:
-        """The name of one state's topology."""
+        """Where one state's topology of a kind lies."""
+        return self.folder(kind) + self.name
+
+    @property
+    def name(self) -> str:
+        """What the topologies of one state are called."""
         text = "|".join(f"{location}@{version}" for location, version in self.key)
-        return self.folder(kind) + hashlib.sha256(text.encode()).hexdigest()[:40]
+        return hashlib.sha256(text.encode()).hexdigest()[:40]
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,152 @@
+"""`optimize` and `cleanup`: upkeep beside writers. The one only rearranges, the other lets old versions go."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from omnigraph.cli import options
+from omnigraph.cli.output import counted, print_json, print_line, print_table, size_text
+from omnigraph.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from omnigraph.maintenance.cleanup import CleanupReport, TableCleanupStats
+    from omnigraph.maintenance.optimize import TableOptimizeStats
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_DURATION = re.compile(r"(\d{1,9})([smhdw])")
+
+Keep = Annotated[
+    int | None,
+    typer.Option("--keep", min=1, metavar="N", help="Keep the newest N versions of each branch. 10 without a policy."),
+]
+OlderThan = Annotated[
+    str | None,
+    typer.Option("--older-than", metavar="DURATION", help="Keep all that is younger: 12h, 7d, 2w.", show_default=False),
+]
+Grace = Annotated[
+    str | None,
+    typer.Option(
+        "--grace", metavar="DURATION", help="Instead of 1h for replaced versions and 7d for unpublished files.",
+        show_default=False,
+    ),
+]  # fmt: skip
+Force = Annotated[bool, typer.Option("--force", help="Accept a grace below one minute beside a live writer.")]
+Confirm = Annotated[bool, typer.Option("--confirm", help="Delete. Without it, only say what would go.")]
+
+
+def optimize(
+    uri: options.Uri = None,
+    *,
+    branch: options.Branch = None,
+    actor: options.Actor = None,
+    store: options.Store = None,
+    quiet: options.Quiet = False,
+    json: options.Json = False,
+) -> None:
+    """Merge small fragments, drop deleted rows and extend indexes, in one commit that changes no answer."""
+    graph = options.open_to_write("optimize", uri, store, quiet=quiet)
+    report = graph.maintenance.optimize(branch or "main", actor)
+    commit = report.commit.graph_commit_id if report.commit is not None else None
+    if json:
+        print_json({"uri": graph.uri, "branch": report.branch, "commit": commit, "datasets": _datasets(report.tables)})
+        return
+    head = ["table", "fragments", "outcome", "pending indexes"]
+    rows = [
+        (
+            t.table_key,
+            f"{t.fragments_removed} -> {t.fragments_added}" if t.committed and t.fragments_removed else "-",
+            _outcome(t),
+            ", ".join(t.pending_indexes) or "-",
+        )
+        for t in report.tables
+    ]
+    print_table(head, rows)
+    print_line(f"commit {commit}" if commit else "nothing to optimize")
+
+
+def _outcome(table: TableOptimizeStats) -> str:
+    if table.skipped is not None:
+        return f"skipped: {table.skipped}"
+    if not table.committed:
+        return "nothing to do"
+    return "compacted" if table.fragments_removed else "indexed"
+
+
+def cleanup(
+    uri: options.Uri = None,
+    *,
+    keep: Keep = None,
+    older_than: OlderThan = None,
+    grace: Grace = None,
+    force: Force = False,
+    confirm: Confirm = False,
+    yes: options.Yes = False,
+    store: options.Store = None,
+    quiet: options.Quiet = False,
+    json: options.Json = False,
+) -> None:
+    """Show, or with --confirm delete, old versions and abandoned files that nothing kept needs."""
+    where = options.location(uri, store)
+    age, patience = duration_of(older_than), duration_of(grace)
+    if keep is None and age is None:
+        keep = 10
+    if confirm:
+        options.require_consent(where, "cleanup", yes=yes, json=json)
+    graph = options.open_to_write("cleanup", where, quiet=quiet) if confirm else options.open_to_read(where)
+    report = graph.maintenance.cleanup(keep, age, confirm, patience, force=force)
+    if json:
+        policy = {"keep_versions": keep, "older_than_secs": _seconds(age), "grace_secs": _seconds(patience)}
+        print_json({"uri": graph.uri, **policy, **_json(report)})
+    else:
+        _print(report)
+    if any(table.error for table in report.tables):
+        raise typer.Exit(1)
+
+
+def duration_of(text: str | None) -> dt.timedelta | None:
+    """A DURATION: a number and one of the units s, m, h, d and w."""
+    if text is None:
+        return None
+    found = _DURATION.fullmatch(text)
+    if found is None:
+        raise InvalidArgument(f"{text!r} is not a duration", hint="write a number and a unit: 30s, 10m, 12h, 7d, 2w")
+    return dt.timedelta(seconds=int(found[1]) * _UNITS[found[2]])
+
+
+def _seconds(value: dt.timedelta | None) -> int | None:
+    return None if value is None else int(value.total_seconds())
+
+
+def _datasets(tables: Iterable[TableOptimizeStats | TableCleanupStats]) -> list[dict[str, Any]]:
+    found = [asdict(table) for table in tables]
+    return [{"type_key": table.pop("table_key"), **table} for table in found]
+
+
+def _json(report: CleanupReport) -> dict[str, Any]:
+    return {
+        "confirm": report.confirmed,
+        "manifest_versions_removed": report.manifest_versions_removed,
+        "objects_removed": report.objects_removed,
+        "bytes_removed": report.bytes_removed,
+        "datasets": _datasets(report.tables),
+    }
+
+
+def _print(report: CleanupReport) -> None:
+    if not report.tables:
+        print_line("nothing to remove")
+        return
+    rows = [
+        (t.table_key, t.old_versions_removed, t.objects_removed, t.error or size_text(t.bytes_removed))
+        for t in report.tables
+    ]
+    print_table(["table", "versions", "objects", "size"], rows)
+    did = "removed" if report.confirmed else "would remove (nothing was deleted; --confirm deletes)"
+    print_line(f"{did}: {counted(report.objects_removed, 'object')}, {size_text(report.bytes_removed)}")
