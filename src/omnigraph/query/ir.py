@@ -15,8 +15,9 @@ the dividend; overflow and division by zero, floats included, are errors.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Any, Literal
 
 from omnigraph.datatypes import PropertyType
@@ -416,10 +417,16 @@ class MutationIR:
     instruction: str | None = None
 
 
+@cache
+def _field_names(kind: Hashable) -> tuple[str, ...]:
+    assert isinstance(kind, type)
+    return tuple(each.name for each in fields(kind))
+
+
 def children(expr: Expr) -> Iterator[Expr]:
     """The direct operands of an expression, in written order."""
-    for each in fields(expr):
-        held = getattr(expr, each.name)
+    for name in _field_names(type(expr)):
+        held = getattr(expr, name)
         if isinstance(held, Expr):
             yield held
         elif isinstance(held, tuple):

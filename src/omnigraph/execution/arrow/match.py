@@ -154,19 +154,20 @@ class Matcher:
         mask = self._of_types(types, numbers)
         if not step.own:
             return mask
-        if len(numbers) > 4 * sum(self._data.nodes[t].count for t in types):
-            # Many rows, few nodes: judge each node once.
-            allowed = np.zeros(self._data.node_count, np.bool_)
-            allowed[self._scanner.candidates(step.far, step.own)] = True
-            return mask & allowed[numbers]
         places = np.flatnonzero(mask)
+        if len(places) > 4 * sum(self._data.nodes[t].count for t in types):
+            # Many rows, few nodes: judge each node that was reached once.
+            allowed = np.zeros(self._data.node_count, np.bool_)
+            allowed[numbers[places]] = True
+            fitting = self._scanner.candidates(step.far, step.own, np.flatnonzero(allowed))
+            allowed[:] = False
+            allowed[fitting] = True
+            return mask & allowed[numbers]
         for condition in step.own:
-            reached = numbers[places]
-            judged = self._evaluator(Frame(len(reached), {step.far: reached})).mask(condition)
-            places = places[judged]
-        fitting = np.zeros(len(numbers), np.bool_)
-        fitting[places] = True
-        return fitting
+            places = places[self._scanner.mask(step.far, condition, numbers[places])]
+        mask[:] = False
+        mask[places] = True
+        return mask
 
     def _of_types(self, types: tuple[str, ...], numbers: Ints) -> Bools:
         mask = np.zeros(len(numbers), np.bool_)
