@@ -1,4 +1,4 @@
-"""The pipeline on an S3 graph: Spark load, SQL, query and analytics, then upkeep and a merge, in a process of its own."""
+"""The pipeline on an S3 graph: load, SQL, query and analytics on Spark, then upkeep and a merge."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ warnings.simplefilter("ignore")
 from omnigraph import Graph, pipeline
 
 files = sys.argv[1]
-graph = Graph.init("s3://pipeline-bucket/graph", "node Person { name: String @key  rank: F64? }\\nedge Knows: Person -> Person")
+schema = "node Person { name: String @key  rank: F64? }\\nedge Knows: Person -> Person"
+graph = Graph.init("s3://pipeline-bucket/graph", schema)
+ask = "query q() { match { $p: Person  $p knows $f } return { count(*) as n } }"
 spark = pipeline.session("local[2]")
 loaded = pipeline.load(spark, graph, {"Person": f"{files}/p.parquet"}, {"Knows": f"{files}/k.parquet"})
 found = {
@@ -30,7 +32,7 @@ found = {
     "rows": graph.spark.table("Person").count(),
     "sql": graph.spark.sql("select count(*) n from Knows").collect()[0]["n"],
     "ranked": graph.spark.analytics.pagerank("Knows", iterations=2).count(),
-    "query": graph.query("query q() { match { $p: Person  $p knows $f } return { count(*) as n } }", engine="spark").to_pylist(),
+    "query": graph.query(ask, engine="spark").to_pylist(),
     "optimized": graph.maintenance.optimize().commit is not None,
     "removed": graph.maintenance.cleanup(keep=3, grace=0, confirm=True).objects_removed > 0,
     "left": graph.rows("edge:Knows").num_rows,
