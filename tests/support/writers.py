@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -147,6 +148,16 @@ def _schema_apply(uri: str) -> None:
     Graph.open(uri).schema.apply(EVOLVED, actor=ACTOR, message=MESSAGE)
 
 
+def _optimize(uri: str) -> None:
+    Graph.open(uri).maintenance.optimize(actor=ACTOR)
+
+
+def _cleanup(uri: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        Graph.open(uri).maintenance.cleanup(keep=1, grace=0, confirm=True)
+
+
 WRITERS = {
     "merge_rows": Writer(_merge_branch, _diverged),
     "merge_forward": Writer(_merge_branch, _ahead),
@@ -162,6 +173,8 @@ WRITERS = {
     "branch_delete": Writer(_delete_branch, _with_branch),
     "tag_create": Writer(_tag, small_graph),
     "init": Writer(_init),
+    "optimize": Writer(_optimize, _one_by_one(2)),
+    "cleanup": Writer(_cleanup, small_graph),
     # The write that leaves one fragment too many folds the table; 63 more follow the one of the small graph.
     "fold": Writer(_single_append, _one_by_one(63)),
     # The commit that is one too many to stay inline settles history.
