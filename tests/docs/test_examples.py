@@ -58,10 +58,13 @@ def test_the_demo_runs(tmp_path: Path) -> None:
         assert line in ran.stdout
 
 
-def examples() -> list[tuple[str, str]]:
-    """The commands of the page, in order, each with the output that the page shows."""
+def examples(text: str | None = None, fence: str = "console") -> list[tuple[str, str]]:
+    """The commands of the page, in order, each with the output that the page shows.
+
+    Those that start Spark are fenced as `console spark`: they take longer than all others together.
+    """
     found: list[tuple[str, str]] = []
-    for block in re.findall(r"^```console\n(.*?)^```", PAGE.read_text(), flags=re.DOTALL | re.MULTILINE):
+    for block in re.findall(rf"^```{fence}\n(.*?)^```", text or PAGE.read_text(), flags=re.DOTALL | re.MULTILINE):
         for line in block.splitlines(keepends=True):
             if line.startswith("$ "):
                 found.append((line[2:], ""))
@@ -81,16 +84,28 @@ def masked(text: str) -> str:
 @pytest.mark.processes
 @pytest.mark.skipif(shutil.which("bash") is None, reason="the page is written for a POSIX shell")
 def test_every_example_of_the_page_prints_what_the_page_says(tmp_path: Path) -> None:
-    commands = [command for command, _ in examples()]
-    script = "".join(f"{command}echo {MARK}$?\n" for command in commands)
+    compare(examples(), tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.timeout(600)
+@pytest.mark.skipif(shutil.which("bash") is None, reason="the page is written for a POSIX shell")
+def test_every_example_that_needs_spark_prints_what_the_page_says(tmp_path: Path) -> None:
+    compare([*examples(SECTIONS["init"]), *examples(SECTIONS["load"]), *examples(fence="console spark")], tmp_path)
+
+
+def compare(wanted: list[tuple[str, str]], folder: Path) -> None:
+    """Run commands in one shell; each prints what is wanted."""
+    script = "".join(f"{command}echo {MARK}$?\n" for command, _ in wanted)
     ran = subprocess.run(
-        ["bash"], input=script, cwd=tmp_path, env=environment(), text=True, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, timeout=420, check=True,
+        ["bash"], input=script, cwd=folder, env=environment(), text=True, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, timeout=580, check=True,
     )  # fmt: skip
-    printed = ran.stdout.replace(str(tmp_path), HOME)
+    printed = ran.stdout.replace(str(folder), HOME)
     outcomes = re.findall(rf"(.*?){MARK}(\d+)\n", printed, flags=re.DOTALL)
-    assert len(outcomes) == len(commands)
-    for (command, expected), (output, code) in zip(examples(), outcomes, strict=True):
+    assert len(outcomes) == len(wanted)
+    for (command, expected), (output, code) in zip(wanted, outcomes, strict=True):
         assert code == "0", f"{command}{output}"
         assert masked(output) == masked(expected), command
 

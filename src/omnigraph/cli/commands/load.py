@@ -117,8 +117,8 @@ def load(
     with _listener(engine, source, show=not quiet) as advance:
         result = graph.load(
             source, mode=mode.value, branch=branch, from_branch=base, actor=actor, message=message,
-            engine=engine.value, expect_head=if_commit, progress=advance, dry_run=dry_run, ignore_unknown=ignore_unknown,
-            idempotency_key=key, max_errors=_allowed(rejects, max_errors),
+            engine=engine.value, expect_head=if_commit, progress=advance, dry_run=dry_run,
+            ignore_unknown=ignore_unknown, idempotency_key=key, max_errors=_allowed(rejects, max_errors),
         )  # fmt: skip
     if rejects is not None:
         write_rejects(rejects, result)

@@ -97,10 +97,11 @@ class Matcher:
             steps = reached(starts, steps, low, high, paths=edge.path_var is not None)
             steps = steps.withColumnsRenamed({START_TYPE: NEAR_TYPE, START: NEAR})
             steps, kinds = self._with_path(steps, edge.path_var, forward=step.forward)
+        if step.near == step.far:  # an edge from a node to itself
+            loops = (F.col(NEAR_TYPE) == F.col(FAR_TYPE)) & (F.col(NEAR) == F.col(FAR))
+            steps = steps.where(loops).drop(FAR_TYPE, FAR)
         steps = steps.withColumnsRenamed({NEAR_TYPE: near[0], NEAR: near[1], FAR_TYPE: far[0], FAR: far[1]})
-        if step.near == step.far:
-            raise AssertionError("a variable does not lead to itself by one step")
-        joined = bound.rows.join(steps, on=[*near, *far] if step.closes else list(near))
+        joined = bound.rows.join(steps, on=list(dict.fromkeys([*near, *far])) if step.closes else list(near))
         extra = {name: kind for name, kind in kinds.items() if name not in (NEAR_TYPE, NEAR, FAR_TYPE, FAR)}
         found = Bound(joined, {**bound.kinds, **extra})
         return found if step.closes else self._arrive(step, found)
