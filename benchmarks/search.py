@@ -96,7 +96,15 @@ class OwnSearch:
         )
 
     def index(self) -> None:
-        self._graph.maintenance.ensure_indices()
+        from omnigraph.errors import ExpectedVersionMismatch
+
+        for _ in range(5):  # building loses a race against the upkeep that follows a load, and is then run again
+            try:
+                self._graph.maintenance.ensure_indices()
+                return
+            except ExpectedVersionMismatch:
+                continue
+        raise RuntimeError("the indexes could not be built")
 
     def _numbers(self, name: str, **params: Any) -> list[int]:
         return self._graph.query(QUERIES, name, params).table.column(0).to_pylist()
