@@ -15,9 +15,8 @@ the dividend; overflow and division by zero, floats included, are errors.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from functools import cache
 from typing import Any, Literal
 
 from omnigraph.datatypes import PropertyType
@@ -417,15 +416,15 @@ class MutationIR:
     instruction: str | None = None
 
 
-@cache
-def _field_names(kind: Hashable) -> tuple[str, ...]:
-    assert isinstance(kind, type)
-    return tuple(each.name for each in fields(kind))
+_FIELD_NAMES: dict[type, tuple[str, ...]] = {}
 
 
 def children(expr: Expr) -> Iterator[Expr]:
     """The direct operands of an expression, in written order."""
-    for name in _field_names(type(expr)):
+    names = _FIELD_NAMES.get(type(expr))
+    if names is None:
+        names = _FIELD_NAMES[type(expr)] = tuple(each.name for each in fields(expr))
+    for name in names:
         held = getattr(expr, name)
         if isinstance(held, Expr):
             yield held

@@ -145,6 +145,12 @@ class GraphData:
                 result[inside] = of_type[numbers[inside] - span.offset]
         return result
 
+    def far_types(self, edge_types: tuple[str, ...], direction: str) -> set[str]:
+        """The node types that some edge types lead to."""
+        types = [self.catalog.edge(name) for name in edge_types]
+        found = {t.target for t in types} if direction != "in" else set()
+        return found | ({t.source for t in types} if direction != "out" else set())
+
     def neighbourhood(self, edge_types: tuple[str, ...], direction: str, *, distinct: bool) -> Neighbourhood:
         """The way along some edge types, decided hop by hop. Several types at once always use compressed rows."""
         if len(edge_types) > 1 or self.topologies.expansion == "csr":
@@ -165,7 +171,8 @@ class GraphData:
                 numbers = np.arange(span.offset, span.offset + span.count, dtype=np.int64)
                 ends = self.topologies.ends(self.edge_pins(edge)).shifted(source.offset, target.offset)
                 parts.append(arcs(ends, numbers, direction))
-            return build_adjacency(joined(parts), self.node_count, self.node_count, distinct=distinct)
+            found = build_adjacency(joined(parts), self.node_count, self.node_count, distinct=distinct)
+            return replace(found, far_count=self.node_count)
 
         found: Adjacency = self._cache.derived(key, build)
         return found
@@ -176,7 +183,9 @@ class GraphData:
         near, far = (target, source) if direction == "in" else (source, target)
         found = self.topologies.adjacency(self.edge_pins(edge), direction, distinct=distinct)
         edge_offset = self.edges[edge.name].offset
-        return replace(found, near_offset=near.offset, far_offset=far.offset, edge_offset=edge_offset)
+        return replace(
+            found, near_offset=near.offset, far_offset=far.offset, edge_offset=edge_offset, far_count=far.count
+        )
 
     def edge_pins(self, edge: EdgeType) -> EdgePins:
         """What the topology of an edge type depends on."""

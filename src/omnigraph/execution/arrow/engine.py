@@ -120,7 +120,7 @@ def _matched(plan: QueryPlan, matcher: Matcher, wanted: int | None) -> Frame:
     """All matches; or, when any will do, only as many slices of the first scan as it takes to have enough."""
     first = plan.match[0] if plan.match else None
     if wanted is None or not plan.stops_early or not isinstance(first, Scan) or len(plan.match) == 1:
-        return matcher.run(plan.match, ONE_ROW)
+        return matcher.run(plan.match, ONE_ROW, plan.carried)
     numbers = matcher.first(first)
     found: Frame | None = None
     at, size = 0, max(_FIRST_SLICE, wanted)

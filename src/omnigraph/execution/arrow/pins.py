@@ -25,6 +25,7 @@ _MANY = 50
 """Fetching is for at most `_FEW` rows, and for less than one row in `_MANY`."""
 _PATIENCE = 8
 _ROWS_AT_ONCE = 64
+_ROWS_PER_FETCH = 50_000
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 
 
@@ -66,19 +67,21 @@ class LoadedTable:
         """Whether some columns are in memory."""
         return all(name in self._columns for name in names)
 
-    def is_worth_loading(self, name: str, rows: int = 1) -> bool:
+    def is_worth_loading(self, name: str, rows: int = 1, patience: int = _PATIENCE) -> bool:
         """Whether a column was asked for so often that having it costs less than asking again. Counts as asking.
 
         Fetching costs something for every row, so many rows at a time use up patience sooner.
         """
         with self._lock:
             self._asked[name] = self._asked.get(name, 0) + 1 + rows // _ROWS_AT_ONCE
-            return self._asked[name] > _PATIENCE
+            return self._asked[name] > patience
 
     def take(self, name: str, places: Ints) -> pa.Array:
         """A column at some places (none negative). A few rows of a large table are fetched, many loaded for good."""
         few = len(places) <= min(_FEW, self.count // _MANY)
-        if self.is_loaded(name) or not few or self.is_worth_loading(name, len(places)):
+        # Loading a column of a small table costs hardly more than one fetch.
+        patience = min(_PATIENCE, self.count // _ROWS_PER_FETCH)
+        if self.is_loaded(name) or not few or self.is_worth_loading(name, len(places), patience):
             return self.column(name).take(pa.array(places))
         distinct, which = np.unique(places, return_inverse=True)
         found = _one_array(self.table.take(distinct, [name])[name])

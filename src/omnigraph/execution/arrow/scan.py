@@ -46,7 +46,12 @@ class Scanner:
 
     def candidates(self, var: str, filters: tuple[ir.Expr, ...], numbers: Ints | None = None) -> Ints:
         """Nodes of a variable (or those given) that pass some filters on it alone."""
-        found = self._data.all_of(self._scope.nodes[var]) if numbers is None else numbers
+        types = self._scope.nodes[var]
+        found = self._data.all_of(types) if numbers is None else numbers
+        if len(types) == 1 and filters and found is self._data.all_of(types):
+            passing = self._passing(var, types[0], filters)
+            if passing is not None:
+                return passing
         for condition in filters:
             found = found[self.mask(var, condition, found)]
         return found
@@ -61,6 +66,21 @@ class Scanner:
             return verdict
         judged: Bools = verdict[numbers - self._data.nodes[types[0]].offset]
         return judged
+
+    def _passing(self, var: str, type_name: str, filters: tuple[ir.Expr, ...]) -> Ints | None:
+        """All nodes of a type that pass some filters, from memory when the same was asked before."""
+        keys = [_verdict_key(condition, self._request) for condition in filters]
+        if None in keys:
+            return None
+        every = self._data.all_of((type_name,))
+
+        def judge() -> Ints:
+            masks = [self.mask(var, condition, every) for condition in filters]
+            places: Ints = np.flatnonzero(np.logical_and.reduce(masks) if len(masks) > 1 else masks[0])
+            return places
+
+        pin = self._data.pin(self._data.catalog.node(type_name))
+        return self._data.kept.get(("passing", pin, *keys), judge) + self._data.nodes[type_name].offset
 
     def _verdict(self, type_name: str, condition: ir.Expr, numbers: Ints) -> Bools | None:
         """What a condition says of every node of a type, by place, if that is known or worth finding out.

@@ -18,8 +18,6 @@ Guard = Callable[[int], None]
 """Refuses to make too many rows."""
 _INT32 = 2**31
 _NOTHING: Ints = np.empty(0, np.int64)
-REVERSED = {"out": "in", "in": "out", "both": "both"}
-"""The direction of a traversal seen from its other end."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +49,7 @@ class Adjacency:
     near_offset: int = 0
     far_offset: int = 0
     edge_offset: int = 0
+    far_count: int = 0
     to_one: bool = False
 
     @property
@@ -107,13 +106,13 @@ class Adjacency:
     def row_sums(self, weights: Ints) -> Ints:
         """For every node of the expanded end: the sum of the weights of its neighbours, given per node they can be."""
         if self.to_one:
-            single: Ints = weights[self.targets]
+            single: Ints = weights.take(self.targets)
             return single
         # Half as wide is twice as fast, where no sum can overflow.
         is_small = int(weights.max(initial=0)) * max(1, len(self.targets)) < _INT32
         values = weights.astype(np.int32) if is_small else weights
         running = np.zeros(len(self.targets) + 1, values.dtype)
-        np.cumsum(values[self.targets], out=running[1:])
+        np.cumsum(values.take(self.targets), out=running[1:])
         sums: Ints = np.diff(running[self.starts]).astype(np.int64)
         return sums
 
