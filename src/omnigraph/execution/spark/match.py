@@ -12,14 +12,13 @@ from pyspark.sql import functions as F
 from omnigraph.errors import LimitExceeded
 from omnigraph.execution.arrow.evaluate import Request, Scope
 from omnigraph.execution.arrow.match import scope_of
-from omnigraph.execution.arrow.topology import REVERSED
 from omnigraph.execution.spark.columns import PATHS, Kinds, Needs, bound_variables, id_of, path_of, type_of
 from omnigraph.execution.spark.frames import spark_arrow_type, spark_schema
 from omnigraph.execution.spark.reaching import PATH, START, START_TYPE, reached
 from omnigraph.execution.spark.scans import FAR, FAR_TYPE, NEAR, NEAR_TYPE, Source
 from omnigraph.execution.spark.tasks import Computation
 from omnigraph.query import ir
-from omnigraph.query.plan.model import CountPaths, Expand, Filter, Optional, Scan, Step, Without
+from omnigraph.query.plan.model import REVERSED, CountPaths, Expand, Filter, Optional, Scan, Step, Without
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
