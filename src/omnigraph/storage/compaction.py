@@ -16,7 +16,7 @@ from lance.optimize import Compaction
 
 from omnigraph.storage.effects import Compacted, Rewritten
 from omnigraph.storage.faults import translated
-from omnigraph.storage.indexes import MAX_SEGMENTS, high_water, index_name
+from omnigraph.storage.indexes import MAX_SEGMENTS, high_water, index_name, index_segments
 from omnigraph.storage.staged import commit_detached
 from omnigraph.storage.tables import Table, TableStore
 
@@ -84,24 +84,13 @@ def _without_crowded_segments(
 
     Small ones always; all of an index once it has many, since a lookup asks each of them.
     """
-    names = {index_name(column) for column in columns}
     small = {i for i, f in base.fragments.items() if f.num_rows < target_rows // 2}
     live = set(base.fragments)
     doomed: list[Index] = []
-    with translated(f"reading the indexes of {base.path}"):
-        for index in base.dataset.describe_indices():
-            if index.name not in names or len(index.segments) < 2:
-                continue
-            crowded = len(index.segments) > MAX_SEGMENTS
-            doomed += [
-                Index(
-                    uuid=str(segment.uuid), name=index.name, fields=list(index.fields),
-                    dataset_version=int(segment.dataset_version_at_last_update),
-                    fragment_ids=segment.fragment_ids, index_version=int(segment.index_version),
-                )
-                for segment in index.segments
-                if crowded or live.intersection(segment.fragment_ids) <= small
-            ]  # fmt: skip
+    for segments in index_segments(base, columns):
+        if len(segments) > 1:
+            crowded = len(segments) > MAX_SEGMENTS
+            doomed += [s for s in segments if crowded or live.intersection(s.fragment_ids) <= small]
     if not doomed:
         return base, []
     return commit_detached(store, base, LanceOperation.CreateIndex([], doomed), keeps_indexes=False), doomed
