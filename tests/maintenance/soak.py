@@ -1,7 +1,7 @@
 """One process of the soak test: a bit of everything, for ever, beside others that do the same and are killed.
 
-`python -m tests.maintenance.soak URI FOLDER SEED SETTINGS`: what was acknowledged is appended to `FOLDER/acks`; an error
-that nobody expects goes to `FOLDER/errors` and ends the process.
+`python -m tests.maintenance.soak URI FOLDER SEED SETTINGS`: what was acknowledged is appended to `FOLDER/acks`; an
+error that nobody expects goes to `FOLDER/errors` and ends the process. It says `ready` once it has begun.
 """
 
 from __future__ import annotations
@@ -134,7 +134,10 @@ class Soaker:
 def main(uri: str, folder: str, seed: str, settings: str) -> None:
     warnings.simplefilter("ignore")
     try:
-        Soaker(uri, Path(folder), int(seed), Settings(**json.loads(settings))).run()
+        soaker = Soaker(uri, Path(folder), int(seed), Settings(**json.loads(settings)))
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
+        soaker.run()
     except BaseException:
         with (Path(folder) / "errors").open("a") as out:
             out.write(traceback.format_exc())

@@ -1,7 +1,7 @@
-"""Nothing is lost: writers, readers, branches, tags, merges, optimize and hostile cleanups, all of them killed at random.
+"""Nothing is lost: writers, readers, branches, tags, merges, optimize and hostile cleanups, all killed at random.
 
-Afterwards every tag reads what it read when it was made, every acknowledged row is there, no garbage is left, and `fsck`
-finds nothing.
+Afterwards every tag reads what it read when it was made, every acknowledged row is there, no garbage is left, and
+`fsck` finds nothing.
 """
 
 from __future__ import annotations
@@ -85,31 +85,47 @@ def soak(folder: Path, *, seconds: float, settings: Settings, seed: int) -> None
 
 def churn(uri: str, folder: Path, seconds: float, settings: Settings, chance: random.Random) -> int:
     """Keep the processes running, and kill one of them now and then; how many were killed."""
-    end = time.monotonic() + seconds
     running = [start(uri, folder, chance, settings) for _ in range(PROCESSES)]
     kills = 0
     try:
+        for process in running:
+            await_ready(process)
+        end = time.monotonic() + seconds
         while time.monotonic() < end:
-            time.sleep(chance.uniform(1.0, 4.0))
+            time.sleep(chance.uniform(0.5, 4.0))
             if any(process.poll() is not None for process in running):
                 break  # it has said why in the file of errors
-            victim = running.pop(0)
-            victim.kill()
-            victim.wait()
+            await_ready(running[0])
+            stop(running.pop(0))
             kills += 1
             running.append(start(uri, folder, chance, settings))
     finally:
         for process in running:
-            process.kill()
-            process.wait()
+            stop(process)
     return kills
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """As by `kill -9`."""
+    process.kill()
+    process.wait()
+    assert process.stdout is not None
+    process.stdout.close()
+
+
+def await_ready(process: subprocess.Popen[bytes]) -> None:
+    """Return once it has begun to work; at once when it was asked before, or has ended."""
+    assert process.stdout is not None
+    if not process.stdout.closed:
+        process.stdout.readline()
+        process.stdout.close()
 
 
 def start(uri: str, folder: Path, chance: random.Random, settings: Settings) -> subprocess.Popen[bytes]:
     arguments = [uri, str(folder), str(chance.randrange(1 << 30)), json.dumps(asdict(settings))]
     return subprocess.Popen(
         [sys.executable, "-m", "tests.maintenance.soak", *arguments], cwd=ROOT,
-        env={**os.environ, "OMNIGRAPH_FSYNC": "off"}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        env={**os.environ, "OMNIGRAPH_FSYNC": "off"}, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
     )  # fmt: skip
 
 
