@@ -23,6 +23,7 @@ from omnigraph.cli.commands import (
     diff,
     export,
     index,
+    inspect,
     load,
     log,
     mutate,
@@ -80,6 +81,8 @@ app.add_typer(recovery.app, name="recovery")
 app.command("repair")(repair.repair)
 app.command("optimize")(upkeep.optimize)
 app.command("cleanup")(upkeep.cleanup)
+app.command("fsck")(inspect.fsck)
+app.command("stats")(inspect.stats)
 app.add_typer(pipeline.app, name="pipeline")
 app.command("spark-shell")(pipeline.spark_shell)
 app.command("version")(version.version)

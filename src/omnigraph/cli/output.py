@@ -116,7 +116,9 @@ def counted(number: int, noun: str) -> str:
     """`1 node type`, `2 node types`, `0 entities`."""
     if number == 1:
         return f"1 {noun}"
-    return f"{number} {noun[:-1]}ies" if noun.endswith("y") else f"{number} {noun}s"
+    if noun.endswith("y"):
+        return f"{number} {noun[:-1]}ies"
+    return f"{number} {noun}es" if noun.endswith("ch") else f"{number} {noun}s"
 
 
 def size_text(count: int) -> str:

@@ -6,9 +6,11 @@ import datetime as dt
 import warnings
 
 from omnigraph.maintenance.cleanup import CleanupPolicy, CleanupReport, cleanup
+from omnigraph.maintenance.fsck import FsckReport, fsck
 from omnigraph.maintenance.indices import IndexReport, IndexStatus, ensure_indices, index_status
 from omnigraph.maintenance.optimize import OptimizeReport, optimize
 from omnigraph.maintenance.repair import RepairReport, repair
+from omnigraph.maintenance.stats import GraphStats, stats
 from omnigraph.versioning.refs import MAIN
 from omnigraph.versioning.repository import Repository
 
@@ -39,6 +41,14 @@ class Maintenance:
     def repair(self, confirm: bool = False) -> RepairReport:
         """Report damage and foreign drift; with `confirm`, move provably damaged files away."""
         return repair(self._repository, confirm=confirm)
+
+    def fsck(self) -> FsckReport:
+        """Read the whole graph and report whatever does not fit. Changes nothing."""
+        return fsck(self._repository)
+
+    def stats(self, branch: str = MAIN) -> GraphStats:
+        """Sizes, fragments, index coverage, history and what a cleanup would free."""
+        return stats(self._repository, branch)
 
     def cleanup(
         self, keep: int | None = 10, older_than: dt.timedelta | float | None = None, confirm: bool = False,

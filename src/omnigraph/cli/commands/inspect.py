@@ -1,0 +1,56 @@
+"""`fsck` and `stats`: reading a graph to learn how it is."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import typer
+
+from omnigraph.cli import options
+from omnigraph.cli.output import counted, print_json, print_line, print_table, size_text
+
+
+def fsck(uri: options.Uri = None, *, store: options.Store = None, json: options.Json = False) -> None:
+    """Read the whole graph and report whatever does not fit. Changes nothing; exit code 1 when something is wrong."""
+    graph = options.open_to_read(uri, store)
+    report = graph.maintenance.fsck()
+    if json:
+        print_json({"uri": graph.uri, "clean": report.is_clean, **asdict(report)})
+    else:
+        if report.problems:
+            print_table(["check", "where", "problem"], [(p.check, p.where, p.message) for p in report.problems])
+        numbers = {"branch": report.branches, "version": report.versions, "table version": report.pins,
+                   "file": report.files, "row": report.rows}  # fmt: skip
+        print_line(f"looked at {', '.join(counted(number, noun) for noun, number in numbers.items())}")
+        if report.pending_intents:
+            print_line(f"{counted(report.pending_intents, 'unfinished write')}: see `omnigraph recovery list`")
+        print_line("clean" if report.is_clean else counted(len(report.problems), "problem"))
+    if not report.is_clean:
+        raise typer.Exit(1)
+
+
+def stats(
+    uri: options.Uri = None,
+    *,
+    branch: options.Branch = None,
+    store: options.Store = None,
+    json: options.Json = False,
+) -> None:
+    """Show sizes, fragments, index coverage, history and what a cleanup would free."""
+    graph = options.open_to_read(uri, store)
+    found = graph.maintenance.stats(branch or "main")
+    if json:
+        print_json({"uri": graph.uri, **asdict(found)})
+        return
+    head = ["table", "rows", "deleted", "fragments", "indexed", "versions", "size"]
+    rows = [
+        (t.table_key, t.rows, t.deleted_rows, t.fragments, f"{t.index_coverage:.0%}", t.versions, size_text(t.bytes))
+        for t in found.tables
+    ]
+    print_table(head, rows)
+    print_line(f"branches {found.branches}, tags {found.tags}, commits {found.history_depth}")
+    print_line(f"manifest versions {found.manifest_versions}, {size_text(found.manifest_bytes)}")
+    print_line(
+        f"all {size_text(found.bytes)}, of which this branch's head needs {size_text(found.live_bytes)} "
+        f"and a cleanup frees {size_text(found.garbage_bytes)}"
+    )
