@@ -38,6 +38,7 @@ def environment() -> dict[str, str]:
 
 
 @pytest.mark.processes
+@pytest.mark.spark
 def test_the_demo_runs(tmp_path: Path) -> None:
     ran = subprocess.run(
         [sys.executable, ROOT / "examples" / "demo.py"], cwd=tmp_path, env=environment(), text=True,
@@ -46,13 +47,23 @@ def test_the_demo_runs(tmp_path: Path) -> None:
     assert ran.returncode == 0, ran.stderr
     assert ran.stderr == ""
     for line in (
-        "987 entities (5 node types, 6 edge types)",
+        "pipeline.yaml: 11 sources, 0 problems",
+        "DependsOn                         384",
+        "987 entities in ",
+        "Checked 987 entities in 11 tables: sound.",
+        "harbor-queue | 1          | 9.6",
+        "Answered by Spark: the same rows.",
         "Withdrawn releases on what-if: 16.",
         "Main is untouched: 9 withdrawn releases there.",
-        "amber-http at version 2: MIT; now: AGPL-3.0-only.",
-        "[tag: before-relicensing] load by demo",
+        "merging what-if into main would meet 1 conflict",
+        f" * weekly_downloads  {'null':42}  {2:<42}  1",
+        "merged what-if into main: merged",
+        "Withdrawn releases on main now: 16.",
+        "amber-http at version 4: MIT; now: AGPL-3.0-only.",
+        "[tag: as-imported] load by demo",
         "\n|/\n",
         "40 of 40 commits are there",
+        "could go.",
         "Done.",
     ):
         assert line in ran.stdout
