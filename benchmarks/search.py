@@ -69,10 +69,10 @@ class Rows:
 def make_rows(count: int, seed: int = 7) -> Rows:
     """A function of its size and a seed."""
     rng = np.random.default_rng(seed)
-    centres = rng.normal(size=(max(10, count // 100), WIDTH))
+    centres = rng.normal(size=(max(10, count // 500), WIDTH))
 
     def around(n: int) -> Vectors:
-        found = centres[rng.integers(0, len(centres), n)] + rng.normal(scale=0.6, size=(n, WIDTH))
+        found = centres[rng.integers(0, len(centres), n)] + rng.normal(scale=1.7, size=(n, WIDTH))
         unit: Vectors = (found / np.linalg.norm(found, axis=1, keepdims=True)).astype(np.float32)
         return unit
 
