@@ -17,7 +17,7 @@ $(STAMP): pyproject.toml
 
 install: $(STAMP) ## create .venv and install omnigraph with everything its tests need
 
-demo: $(STAMP) ## create a graph, load it, branch it and travel in time, with readable output
+demo: $(STAMP) ## load a graph with Spark, ask, branch, merge and time-travel, with readable output
 	@$(BIN)/python examples/demo.py
 
 tour: $(STAMP) ## five queries of growing difficulty on a social graph, with timings

@@ -14,6 +14,7 @@ import statistics
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ KEYS = (1, 42, 777, 5000, 99999)
 PAIRS = ((1, 2), (42, 777), (5000, 99999), (31337, 271), (8, 80008))
 RUNS = 7
 NOTHING_KEPT = " (nothing kept)"
+LOADING = ("engine", "s", "MB at most, loading", "MB at most, answering")
 WARM_TARGETS = {
     "q1": (("duckdb", "polars"), 0.2), "q2": (("duckdb", "polars"), 0.2), "q3": (("duckdb",), 0.5),
     "q4": (("duckdb", "polars"), 0.5), "q5": (("duckdb",), 0.5), "q6": (("duckdb",), 0.5), "q7": (("duckdb",), 0.5),
@@ -79,10 +81,11 @@ def timed(engine: Any, names: tuple[str, ...]) -> tuple[dict[str, float], dict[s
     return found, answers
 
 
-def in_process(directory: Path, engine: str, what: str) -> Any:
+def in_process(directory: Path, engine: str, what: str, persons: int = PERSONS) -> Any:
     """Two of the engines cannot live in one process, so each has its own."""
     command = [sys.executable, "-m", "benchmarks.queries", str(directory), engine, what]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    settings = {**os.environ, "BENCH_PERSONS": str(persons)}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=settings)
     if done.returncode:
         raise RuntimeError(f"{engine} {what} failed: {done.stderr[-2000:]}")
     return json.loads(done.stdout.splitlines()[-1])
@@ -91,6 +94,12 @@ def in_process(directory: Path, engine: str, what: str) -> Any:
 def cold(directory: Path, engine: str, name: str) -> float:
     """Milliseconds to open and answer in a fresh process: the median of three."""
     return statistics.median(float(in_process(directory, engine, name)) for _ in range(3))
+
+
+def peak_memory() -> float:
+    """Megabytes that this process has held at once so far. The kernel's `ru_maxrss` would count its parent's too."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) / 1024
 
 
 def worker(directory: Path, engine_name: str, what: str) -> None:
@@ -104,14 +113,15 @@ def worker(directory: Path, engine_name: str, what: str) -> None:
     begun = time.perf_counter()
     if what == "load":
         engine.load(directory)
-    elif what == "warm":
-        opened = engine(directory)
-        found = timed(opened, (*WARM, *POINTS))
-        opened.settle()
-        print(json.dumps(found))
+        print(json.dumps(((time.perf_counter() - begun), peak_memory())))
         return
-    else:
-        engine(directory).ask(what, {})
+    if "," in what:
+        opened = engine(directory)
+        found = timed(opened, tuple(what.split(",")))
+        opened.settle()
+        print(json.dumps((*found, peak_memory())))
+        return
+    engine(directory).ask(what, {})
     print(json.dumps((time.perf_counter() - begun) * 1000))
 
 
@@ -128,23 +138,39 @@ def table(title: str, times: Times, names: tuple[str, ...], targets: dict[str, t
     return Table(title, ("engine", *names), cells, tuple(rows))
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What every engine did with one graph: loading, answering, and the memory of both."""
+
+    loading: tuple[tuple[str, ...], ...]
+    times: Times
+
+    def of(self, names: tuple[str, ...]) -> Times:
+        """The times of some questions, of the engines that answer any of them."""
+        found = {e: {n: t for n, t in times.items() if n in names} for e, times in self.times.items()}
+        return {engine: times for engine, times in found.items() if times}
+
+
+def ask_all(directory: Path, engines: tuple[str, ...], names: tuple[str, ...], persons: int) -> Asked:
+    """Load every engine and ask it; an answer that differs from the first one stops the run."""
+    loading: list[tuple[str, ...]] = []
+    answers: dict[str, Any] = {}
+    times: Times = {}
+    for engine in engines:
+        seconds, at_load = in_process(directory, engine, "load", persons)
+        times[engine], found, at_work = in_process(directory, engine, ",".join(names), persons)
+        for key, rows in found.items():
+            assert answers.setdefault(key, rows) == rows, f"{engine} answers {key} with {rows}, not {answers[key]}"
+        loading.append((engine, f"{seconds:.1f}", f"{at_load:.0f}", f"{at_work:.0f}"))
+        print(f"  {loading[-1]} {times[engine]}", flush=True)
+    return Asked(tuple(loading), times)
+
+
 def measure(directory: Path) -> list[Table]:
     """Load every engine, ask all of them, compare."""
     tables = social(PERSONS, 7)
     write_parquet(directory, tables)
-    loaded: list[tuple[str, str]] = []
-    warm: Times = {}
-    points: Times = {}
-    answers: dict[str, Any] = {}
-    for engine in (e.name for e in ENGINES):
-        loaded.append((engine, f"{in_process(directory, engine, 'load') / 1000:.1f}"))
-        times, found = in_process(directory, engine, "warm")
-        for key, rows in found.items():
-            assert answers.setdefault(key, rows) == rows, f"{engine} answers {key} with {rows}, not {answers[key]}"
-        warm[engine] = {name: times[name] for name in WARM if name in times}
-        points[engine] = {name: times[name] for name in POINTS if name in times}
-        print(f"  {loaded[-1]} {times}", flush=True)
-    del points["polars"]
+    asked = ask_all(directory, tuple(e.name for e in ENGINES), (*WARM, *POINTS), PERSONS)
     fresh: Times = {}
     for engine_name in ("omnigraph", f"omnigraph{NOTHING_KEPT}", "kuzu", "ladybug", "duckdb", "polars"):
         known = engine_name.split(" ")[0]
@@ -152,12 +178,12 @@ def measure(directory: Path) -> list[Table]:
         print(f"  cold {engine_name}: {fresh[engine_name]}", flush=True)
     head = f"{PERSONS:,} persons, {tables['edges/follows'].num_rows:,} follows"
     return [
-        Table(f"Loading the social graph ({head}), seconds", ("engine", "s"), tuple(loaded), ()),
-        table("Queries, warm, milliseconds (median)", warm, WARM, WARM_TARGETS),
+        Table(f"Loading the social graph ({head})", LOADING, asked.loading, ()),
+        table("Queries, warm, milliseconds (median)", asked.of(WARM), WARM, WARM_TARGETS),
         table(
             "Queries, cold, milliseconds (fresh process, opening included)", fresh, tuple(COLD_TARGETS), COLD_TARGETS
         ),
-        table("Point operations, warm, milliseconds (median)", points, POINTS, POINT_TARGETS),
+        table("Point operations, warm, milliseconds (median)", asked.of(POINTS), POINTS, POINT_TARGETS),
     ]
 
 

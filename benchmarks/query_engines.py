@@ -34,7 +34,9 @@ edge StateIn: State -> Country
 QUERIES = Path(__file__).with_name("queries.gq")
 GRAPH = {
     "q1": "MATCH (f:Person)-[:Follows]->(p:Person) RETURN p.id, p.name, count(f) AS n ORDER BY n DESC, p.id LIMIT 3",
-    "q2": "MATCH (f:Person)-[:Follows]->(p:Person) RETURN p.id, count(f) AS n ORDER BY n DESC, p.id LIMIT 1",
+    "q2": "MATCH (f:Person)-[:Follows]->(p:Person) WITH p, count(f) AS n ORDER BY n DESC, p.id LIMIT 1 "
+    "MATCH (p)-[:LivesIn]->(c:City)-[:CityIn]->(s:State)-[:StateIn]->(k:Country) "
+    "RETURN p.name, n, c.city, s.state, k.country",
     "q3": "MATCH (p:Person)-[:LivesIn]->(c:City)-[:CityIn]->(:State)-[:StateIn]->(k:Country) "
     "WHERE k.country = 'United States' RETURN c.city, avg(p.age) AS a ORDER BY a, c.city LIMIT 5",
     "q4": "MATCH (p:Person)-[:LivesIn]->(:City)-[:CityIn]->(:State)-[:StateIn]->(k:Country) "
@@ -67,7 +69,8 @@ _TWO = 'FROM Follows x JOIN Follows y ON y."from" = x."to"'
 SQL = {
     "q1": 'SELECT p.id, p.name, t.n FROM (SELECT "to" AS id, count(*) AS n FROM Follows GROUP BY 1) t '
     "JOIN Person p ON p.id = t.id ORDER BY t.n DESC, p.id LIMIT 3",
-    "q2": 'SELECT "to", count(*) AS n FROM Follows GROUP BY 1 ORDER BY n DESC, 1 LIMIT 1',
+    "q2": 'WITH top AS (SELECT "to" AS id, count(*) AS n FROM Follows GROUP BY 1 ORDER BY n DESC, 1 LIMIT 1) '
+    f"SELECT p.name, t.n, c.city, s.state, k.country FROM top t JOIN Person p ON p.id = t.id {_COUNTRY}",
     "q3": f"SELECT c.city, avg(p.age) AS a FROM Person p {_COUNTRY} WHERE k.country = 'United States' "
     "GROUP BY c.id, c.city ORDER BY a, c.city LIMIT 5",
     "q4": f"SELECT k.country, count(*) AS n FROM Person p {_COUNTRY} WHERE p.age BETWEEN 30 AND 40 "
@@ -115,8 +118,13 @@ class OmniGraph:
         self._text = QUERIES.read_text()
 
     def ask(self, name: str, params: dict[str, int]) -> Rows:
-        found = self._graph.query(self._text, name, params)
-        return [tuple(row.values()) for row in found.to_pylist()]
+        if name == "q2":  # no query goes on from the result of another, so these are two
+            [(num, followers)] = self._rows("most_followed", {})
+            return [(person, followers, *home) for person, *home in self._rows("home", {"k": num})]
+        return self._rows(name, params)
+
+    def _rows(self, name: str, params: dict[str, int]) -> Rows:
+        return [tuple(row.values()) for row in self._graph.query(self._text, name, params).to_pylist()]
 
     def settle(self) -> None:
         self._graph._executor.topologies.settle()
@@ -236,7 +244,19 @@ class Polars:
         return joined.sort(["n", "to"], descending=[True, False]).select("to", "name", "n").collect()
 
     def _q2(self) -> Any:
-        return self._followers().sort(["n", "to"], descending=[True, False]).limit(1).select("to", "n").collect()
+        top = self._followers().sort(["n", "to"], descending=[True, False]).limit(1)
+        found = top.join(self._nodes["Person"].lazy().select("id", "name"), left_on="to", right_on="id").rename(
+            {"to": "id"}
+        )
+        for edge, kind, named in (
+            ("LivesIn", "City", "city"),
+            ("CityIn", "State", "state"),
+            ("StateIn", "Country", "country"),
+        ):
+            along = self._edges[edge].lazy().rename({"from": "id"})
+            place = self._nodes[kind].lazy().select("id", named)
+            found = found.join(along, on="id").drop("id").rename({"to": "id"}).join(place, on="id")
+        return found.select("name", "n", "city", "state", "country").collect()
 
     def _q4(self) -> Any:
         pl = self._pl

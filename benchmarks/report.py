@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 HERE = Path(__file__).parent
-PEERS = ("pylance", "pyarrow", "deltalake", "doltlite", "obstore", "kuzu", "ladybug", "duckdb", "polars")
+PEERS = ("pylance", "pyarrow", "deltalake", "doltlite", "obstore", "kuzu", "ladybug", "duckdb", "polars", "lancedb")
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks import commit_latency, merging, queries, report, throughput, writing
+from benchmarks import commit_latency, merging, powerlaw, queries, report, search, throughput, writing
 
 SCENARIOS = {
     "commit latency": commit_latency.measure,
@@ -15,6 +15,8 @@ SCENARIOS = {
     "writing": writing.measure,
     "merging": merging.measure,
     "queries": queries.measure,
+    "power law": powerlaw.measure,
+    "search": search.measure,
 }
 
 

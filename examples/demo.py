@@ -1,4 +1,4 @@
-"""A tour in one minute: create a graph, load it, branch it, travel in time, and let two processes write at once.
+"""A tour in a minute: load a graph with Spark, ask it, branch and merge it, travel in time, write from two processes.
 
 Run it with `make demo`, or `python examples/demo.py`. It works in a temporary directory and leaves nothing behind.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import shlex
+import shutil
 import sys
 import tempfile
 import time
@@ -21,6 +22,9 @@ from omnigraph import Graph
 from omnigraph.cli.main import run as omnigraph
 
 SAMPLE = Path(__file__).parent / "data" / "supply_chain"
+sys.path.insert(0, str(SAMPLE))
+from extracts import write_extracts  # noqa: E402 - the sample data brings its own writer
+
 WRITERS = ("ci-north", "ci-south")
 COMMITS_EACH = 20
 
@@ -49,19 +53,63 @@ def yanked(graph: Graph, at: str) -> int:
     return pc.sum(graph.rows("node:Release", at=at)["yanked"].cast(pa.int32())).as_py()
 
 
-def create_and_load(uri: str) -> Graph:
+def create_and_load(directory: Path) -> Graph:
     # The command line finds the graph here when no --store names one.
+    uri = str(directory / "supply-chain.omni")
     os.environ["OMNIGRAPH_STORE"] = uri
-    step("1. Create a graph from a schema and load 987 nodes and edges in one commit")
-    sample = os.path.relpath(SAMPLE)
-    cli("init", "--schema", f"{sample}/schema.pg", "--quiet")
-    cli("load", "--data", f"{sample}/graph.jsonl", "--mode", "append", "--as", "demo", "--message", "Import", "--quiet")
-    cli("snapshot")
-    return Graph.open(uri)
+    step("1. Create a graph, and load files of three formats into it with Spark, all in one commit")
+    cli("init", "--schema", os.path.relpath(SAMPLE / "schema.pg"), "--quiet")
+    files = write_extracts(directory)
+    say(f"{len(files)} files: {', '.join(files)}")
+    job = shutil.copy(SAMPLE / "pipeline.yaml", directory)
+    cli("pipeline", "validate", job)
+    say("Starting Spark takes a few seconds.")
+    cli("pipeline", "run", job, "--master", "local[2]")
+    graph = Graph.open(uri)
+    report = graph.maintenance.repair()
+    sound = all(table.classification == "no_drift" for table in report.tables) and not report.damaged_manifests
+    say(f"Checked {entities(graph.snapshot())} entities in {len(report.tables)} tables: {'sound' if sound else 'BAD'}.")
+    return graph
+
+
+QUESTIONS = """
+query exposed() {
+  match {
+    $a: Advisory { severity: "critical" }
+    $a affects $r
+    $r releaseOf $p
+  }
+  return { $p.name as package, count(distinct $a) as advisories, max($a.score) as worst }
+  order { worst desc, package }
+  limit 5
+}
+query behind($package: String) {
+  match {
+    $p: Package { name: $package }
+    $m maintains $p
+    optional { $m memberOf $o }
+  }
+  return { $m.handle, $m.two_factor, $o.slug as organization }
+  order { $m.handle }
+}
+"""
+
+
+def ask(graph: Graph, directory: Path) -> None:
+    step("2. Ask: which packages have critical advisories, and who looks after the worst of them?")
+    out.print(QUESTIONS.strip(), style="dim")
+    file = directory / "questions.gq"
+    file.write_text(QUESTIONS)
+    cli("query", "exposed", "--query", str(file))
+    worst = graph.query(QUESTIONS, "exposed").to_pylist()[0]["package"]
+    cli("query", "behind", "--query", str(file), "--params", f'{{"package": "{worst}"}}')
+    on_spark = graph.query(QUESTIONS, "exposed", engine="spark").to_pylist()
+    same = on_spark == graph.query(QUESTIONS, "exposed").to_pylist()
+    say(f"Answered by Spark: {'the same rows' if same else 'OTHER ROWS'}.")
 
 
 def try_something_on_a_branch(graph: Graph) -> None:
-    step("2. Branch: withdraw every release that a critical advisory affects, and remove a maintainer")
+    step("3. Branch: withdraw every release that a critical advisory affects, and remove a maintainer")
     graph.branches.create("what-if")
     advisories = graph.rows("node:Advisory")
     critical = advisories.filter(pc.equal(advisories["severity"], "critical"))["id"]
@@ -79,8 +127,20 @@ def try_something_on_a_branch(graph: Graph) -> None:
     say(f"Main is untouched: [bold]{yanked(graph, 'main')}[/] withdrawn releases there.")
 
 
+def merge_with_a_conflict(graph: Graph) -> None:
+    step("4. Merge: both sides changed one package, so the merge stops, shows the conflict, and is told how to decide")
+    for branch, downloads, actor in (("what-if", 1, "demo"), ("main", 2, "metrics")):
+        package = graph.rows("node:Package", at=branch).slice(1, 1)
+        place = package.schema.get_field_index("weekly_downloads")
+        changed = package.set_column(place, "weekly_downloads", pa.array([downloads], pa.int64()))
+        graph.load({"Package": changed}, mode="merge", branch=branch, actor=actor, message="Count downloads")
+    cli("branch", "merge", "what-if", "--dry-run", "--quiet")
+    cli("branch", "merge", "what-if", "--strategy", "Package=ours", "--as", "demo", "--quiet")
+    say(f"Withdrawn releases on main now: [bold]{yanked(graph, 'main')}[/].")
+
+
 def travel_in_time(graph: Graph) -> None:
-    step("3. Time travel: change a package on main, then read it as it was")
+    step("5. Time travel: change a package on main, then read it as it was")
     loaded = graph.commits.head()
     package = graph.rows("node:Package").slice(0, 1)
     name = package["name"][0].as_py()
@@ -98,8 +158,8 @@ def entities(snapshot) -> int:
 
 
 def name_a_state(graph: Graph) -> None:
-    step("4. Tag: a name for the state before the change, which cleanup will keep")
-    tag = graph.tags.create("before-relicensing", at=2)
+    step("6. Tag: a name for the state right after the import, which cleanup will keep")
+    tag = graph.tags.create("as-imported", at=2)
     say(f"tag {tag.name} names {tag.branch} version {tag.manifest_version}, commit {tag.graph_commit_id}")
     cli("log", "--graph", "--all")
 
@@ -115,7 +175,7 @@ def publish_releases(uri: str, writer: str) -> None:
 
 
 def write_from_two_processes(graph: Graph) -> None:
-    step(f"5. Two processes write to main at once, {COMMITS_EACH} commits each, a node and an edge in every commit")
+    step(f"7. Two processes write to main at once, {COMMITS_EACH} commits each, a node and an edge in every commit")
     began = time.perf_counter()
     spawn = multiprocessing.get_context("spawn")
     processes = [spawn.Process(target=publish_releases, args=(graph.uri, writer)) for writer in WRITERS]
@@ -136,13 +196,25 @@ def write_from_two_processes(graph: Graph) -> None:
     cli("log", "--graph", "--limit", "6")
 
 
+def preview_cleanup(graph: Graph) -> None:
+    step("8. Cleanup: what old versions could go, told before anything is deleted")
+    report = graph.maintenance.cleanup(keep=10, grace=0)
+    say(
+        f"Keeping 10 versions of each branch, tagged ones and merge bases: {report.manifest_versions_removed} could go."
+    )
+
+
 def main() -> None:
     with tempfile.TemporaryDirectory(prefix="omnigraph-demo-") as directory:
-        graph = create_and_load(f"{directory}/supply-chain.omni")
+        graph = create_and_load(Path(directory))
+        ask(graph, Path(directory))
         try_something_on_a_branch(graph)
+        merge_with_a_conflict(graph)
         travel_in_time(graph)
         name_a_state(graph)
         write_from_two_processes(graph)
+        preview_cleanup(graph)
+        graph.spark.session.stop()
     out.print("\n[green]Done.[/] The graph was temporary. To keep one: `omnigraph init my.omni --schema schema.pg`.")
 
 

@@ -216,14 +216,14 @@ class Graph:
 
     def query(
         self, query: str | os.PathLike[str], name: str | None = None, params: Mapping[str, Any] | None = None,
-        branch: str | None = None, snapshot: Target = None, at: dt.datetime | None = None,
+        branch: str | None = None, snapshot: Target = None, at: dt.datetime | None = None, *, engine: str = "arrow",
     ) -> Result:  # fmt: skip
         """Answer one query of a `.gq` text, file or directory from one snapshot.
 
         `name` chooses among several queries. `branch` reads a branch's head, `snapshot` any other target, `at` a
-        branch as it was at a moment.
+        branch as it was at a moment. `engine` is `arrow` (this process) or `spark`; the rows are the same.
         """
-        return self._asking.ask(query, name, params or {}, branch, snapshot, at)
+        return self._asking.ask(query, name, params or {}, branch, snapshot, at, engine)
 
     def explain(
         self, query: str | os.PathLike[str], name: str | None = None, params: Mapping[str, Any] | None = None,

@@ -28,6 +28,7 @@ VARIABLE = {
     r"\b\d+\.\d+\.\d+\b": "<version>",
     r"\b\d+(\.\d)? k?B\b": "<size>",
     r'"bytes_removed": \d+': '"bytes_removed": <size>',
+    r"\bin \d+\.\d s\b": "in <seconds>",
 }
 
 
@@ -37,6 +38,7 @@ def environment() -> dict[str, str]:
 
 
 @pytest.mark.processes
+@pytest.mark.spark
 def test_the_demo_runs(tmp_path: Path) -> None:
     ran = subprocess.run(
         [sys.executable, ROOT / "examples" / "demo.py"], cwd=tmp_path, env=environment(), text=True,
@@ -45,22 +47,35 @@ def test_the_demo_runs(tmp_path: Path) -> None:
     assert ran.returncode == 0, ran.stderr
     assert ran.stderr == ""
     for line in (
-        "987 entities (5 node types, 6 edge types)",
+        "pipeline.yaml: 11 sources, 0 problems",
+        "DependsOn                         384",
+        "987 entities in ",
+        "Checked 987 entities in 11 tables: sound.",
+        "harbor-queue | 1          | 9.6",
+        "Answered by Spark: the same rows.",
         "Withdrawn releases on what-if: 16.",
         "Main is untouched: 9 withdrawn releases there.",
-        "amber-http at version 2: MIT; now: AGPL-3.0-only.",
-        "[tag: before-relicensing] load by demo",
+        "merging what-if into main would meet 1 conflict",
+        f" * weekly_downloads  {'null':42}  {2:<42}  1",
+        "merged what-if into main: merged",
+        "Withdrawn releases on main now: 16.",
+        "amber-http at version 4: MIT; now: AGPL-3.0-only.",
+        "[tag: as-imported] load by demo",
         "\n|/\n",
         "40 of 40 commits are there",
+        "could go.",
         "Done.",
     ):
         assert line in ran.stdout
 
 
-def examples() -> list[tuple[str, str]]:
-    """The commands of the page, in order, each with the output that the page shows."""
+def examples(text: str | None = None, fence: str = "console") -> list[tuple[str, str]]:
+    """The commands of the page, in order, each with the output that the page shows.
+
+    Those that start Spark are fenced as `console spark`: they take longer than all others together.
+    """
     found: list[tuple[str, str]] = []
-    for block in re.findall(r"^```console\n(.*?)^```", PAGE.read_text(), flags=re.DOTALL | re.MULTILINE):
+    for block in re.findall(rf"^```{fence}\n(.*?)^```", text or PAGE.read_text(), flags=re.DOTALL | re.MULTILINE):
         for line in block.splitlines(keepends=True):
             if line.startswith("$ "):
                 found.append((line[2:], ""))
@@ -80,16 +95,28 @@ def masked(text: str) -> str:
 @pytest.mark.processes
 @pytest.mark.skipif(shutil.which("bash") is None, reason="the page is written for a POSIX shell")
 def test_every_example_of_the_page_prints_what_the_page_says(tmp_path: Path) -> None:
-    commands = [command for command, _ in examples()]
-    script = "".join(f"{command}echo {MARK}$?\n" for command in commands)
+    compare(examples(), tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.timeout(600)
+@pytest.mark.skipif(shutil.which("bash") is None, reason="the page is written for a POSIX shell")
+def test_every_example_that_needs_spark_prints_what_the_page_says(tmp_path: Path) -> None:
+    compare([*examples(SECTIONS["init"]), *examples(SECTIONS["load"]), *examples(fence="console spark")], tmp_path)
+
+
+def compare(wanted: list[tuple[str, str]], folder: Path) -> None:
+    """Run commands in one shell; each prints what is wanted."""
+    script = "".join(f"{command}echo {MARK}$?\n" for command, _ in wanted)
     ran = subprocess.run(
-        ["bash"], input=script, cwd=tmp_path, env=environment(), text=True, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, timeout=280, check=True,
+        ["bash"], input=script, cwd=folder, env=environment(), text=True, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, timeout=580, check=True,
     )  # fmt: skip
-    printed = ran.stdout.replace(str(tmp_path), HOME)
+    printed = ran.stdout.replace(str(folder), HOME)
     outcomes = re.findall(rf"(.*?){MARK}(\d+)\n", printed, flags=re.DOTALL)
-    assert len(outcomes) == len(commands)
-    for (command, expected), (output, code) in zip(examples(), outcomes, strict=True):
+    assert len(outcomes) == len(wanted)
+    for (command, expected), (output, code) in zip(wanted, outcomes, strict=True):
         assert code == "0", f"{command}{output}"
         assert masked(output) == masked(expected), command
 

@@ -52,7 +52,7 @@ def test_the_tour_is_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     from omnigraph.cli.main import run
 
     monkeypatch.chdir(tmp_path)
-    assert run_tour() == 5
+    assert run_tour() == 6
     shell = next(body for _, body in blocks(README) if body.startswith("$ omnigraph"))
     for line in shell.splitlines():
         printed = io.StringIO()

@@ -117,14 +117,13 @@ def test_two_recoveries_at_once_make_one_commit_and_one_row_of_each_intent(uri: 
 
 @pytest.mark.processes
 def test_an_owner_that_wakes_after_recovery_published_reports_that_very_commit(uri: str) -> None:
-    environment = {"OMNIGRAPH_INTENT_LEASE": "1", "OMNIGRAPH_FAILPOINT": "intent.after_complete:pause:4"}
-    with workers(1, **environment) as [owner]:
-        owner.send("load", uri, data=dan(), actor="owner")
-        while not any(name.endswith(".staged") for name in recovery_files(uri)):
-            time.sleep(0.01)
-        time.sleep(2.1)  # its lease and margin, by its own settings
-        with workers(1, OMNIGRAPH_INTENT_LEASE="1") as [other]:
-            assert other.call("recover", uri) == {"ok": ["RolledForward"]}
+    with workers(1) as [owner]:
+        owner.call("open", uri, **NO_LEASE)
+        owner.send("load", uri, data=dan(), actor="owner", hold=Point.INTENT_COMPLETED)
+        assert owner.receive() == {"held": Point.INTENT_COMPLETED}
+        Graph.open(uri, settings=EXPIRED)
+        assert kinds(uri) == ["RolledForward"]
+        owner.say()
         reply = owner.receive()
     [commit] = Graph.open(uri).commits.list(actor=RECOVERY_ACTOR)
     assert (reply, commit.recovery_for_actor) == ({"ok": commit.graph_commit_id}, "owner")

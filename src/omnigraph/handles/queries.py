@@ -12,6 +12,7 @@ from omnigraph.errors import InvalidArgument
 from omnigraph.execution.arrow.engine import ArrowExecutor, Run
 from omnigraph.execution.explanation import Explanation, Operator
 from omnigraph.execution.result import Result
+from omnigraph.handles.engines import find_engine
 from omnigraph.query import bind_params, compile_query, parse_queries
 from omnigraph.query.ir import MutationIR, QueryIR
 from omnigraph.query.ir_text import explain_ir
@@ -35,14 +36,19 @@ class Queries:
 
     def ask(
         self, query: str | os.PathLike[str], name: str | None, params: Mapping[str, Any], branch: str | None,
-        target: Target, at: dt.datetime | None,
+        target: Target, at: dt.datetime | None, engine: str = "arrow",
     ) -> Result:  # fmt: skip
         """Answer one query from one snapshot."""
         state, compiled, catalog = self._prepared(query, name, branch, target, at)
+        bound = bind_params(compiled, params)
         with self._repository.reading(state):
-            run = self._executor.run(compiled, state.snapshot, catalog, bind_params(compiled, params))
+            if engine in ("auto", "arrow"):
+                table = self._executor.run(compiled, state.snapshot, catalog, bound).table
+            else:
+                plan = self._executor.plan(compiled, state.snapshot, catalog)
+                table = find_engine(engine).answer(self._repository.store, plan, state.snapshot, catalog, bound)
         is_head = target is None and at is None
-        return Result(run.table, compiled.name, state.head, (branch or state.branch) if is_head else None, state.head)
+        return Result(table, compiled.name, state.head, (branch or state.branch) if is_head else None, state.head)
 
     def explain(
         self, query: str | os.PathLike[str], name: str | None, params: Mapping[str, Any] | None, branch: str | None,

@@ -7,7 +7,6 @@ index that is kept as derived state, lists none. Ids and edge ends always have a
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -16,14 +15,13 @@ from omnigraph.schema.catalog import Catalog, EntityType
 from omnigraph.storage.layout import detached_file
 from omnigraph.storage.search_indexes import WantedIndex, build, rows_of, uncovered
 from omnigraph.storage.tables import Table
-from omnigraph.versioning.commits import MAINTENANCE, GraphCommit
-from omnigraph.versioning.manifest import ManifestState
-from omnigraph.versioning.plan import Pin, PublishPlan, TableChange
+from omnigraph.versioning.commits import GraphCommit
+from omnigraph.versioning.plan import TableChange
 from omnigraph.versioning.refs import MAIN
 from omnigraph.versioning.repository import Repository
 from omnigraph.versioning.snapshot import TableEntry
 from omnigraph.versioning.staging import open_table, stage_reshape
-from omnigraph.versioning.store import mint
+from omnigraph.versioning.upkeep import maintenance_plan
 
 INDEXED, PARTIAL, PENDING, DERIVED = "indexed", "partial", "pending", "derived"
 
@@ -92,7 +90,11 @@ def ensure_indices(repository: Repository, branch: str = MAIN, *, actor: str | N
     catalog = repository.store.catalog(state.schema_hash)
     reasons: dict[tuple[str, str], str] = {}
     changes = [c for e in state.tables.values() if (c := _built(repository, e, catalog, reasons)) is not None]
-    commit = repository.publisher.publish(_plan(state, changes, actor)) if changes else None
+    commit = None
+    if changes:
+        message = "indexes " + ", ".join(sorted(c.table_key for c in changes))
+        plan = maintenance_plan(state, changes, kind="ensure_indices", message=message, actor=actor)
+        commit = repository.publisher.publish(plan)
     found = index_status(repository, branch)
     return IndexReport(tuple(replace(s, reason=reasons.get((s.table_key, s.property))) for s in found), commit)
 
@@ -128,21 +130,3 @@ def _status(table: Table, entry: TableEntry, name: str, wanted: WantedIndex | No
     covered = rows - rows_of(table, uncovered(table, wanted))
     state = INDEXED if covered == rows else (PARTIAL if covered else PENDING)
     return IndexStatus(entry.table_key, name, wanted.kind, state, covered, rows)
-
-
-def _plan(state: ManifestState, changes: list[TableChange], actor: str | None) -> PublishPlan:
-    return PublishPlan(
-        commit_id=mint(),
-        branch=state.branch,
-        native_branch=state.native_branch,
-        base_version=state.version,
-        base_head=state.head,
-        kind="ensure_indices",
-        op_class=MAINTENANCE,
-        schema_hash=state.schema_hash,
-        changes=tuple(changes),
-        pins={c.table_key: Pin.of(state.tables[c.table_key]) for c in changes},
-        actor=actor,
-        message="indexes " + ", ".join(sorted(c.table_key for c in changes)),
-        staged_at=time.time(),
-    )

@@ -8,7 +8,6 @@ very rows keep changing is planned again, and left for the next run after some a
 from __future__ import annotations
 
 import os
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -17,13 +16,13 @@ from omnigraph.maintenance.indices import ensure_indices, index_status, wanted_i
 from omnigraph.schema.catalog import EntityType
 from omnigraph.storage.compaction import TARGET_ROWS, prepare
 from omnigraph.storage.failpoints import Point, hit
-from omnigraph.versioning.commits import MAINTENANCE, GraphCommit
+from omnigraph.versioning.commits import GraphCommit
 from omnigraph.versioning.manifest import ManifestState
 from omnigraph.versioning.plan import Pin, PublishPlan, TableChange
 from omnigraph.versioning.refs import MAIN
 from omnigraph.versioning.repository import Repository
 from omnigraph.versioning.staging import open_table, stage_change
-from omnigraph.versioning.store import mint
+from omnigraph.versioning.upkeep import maintenance_plan
 from omnigraph.write.coverage import key_columns
 
 CONCURRENCY_VARIABLE = "OMNIGRAPH_MAINTENANCE_CONCURRENCY"
@@ -157,24 +156,10 @@ class _Optimizer:
         return {change.table_key: change for change in changes if change is not None}
 
     def _plan(self, state: ManifestState, changes: dict[str, TableChange]) -> PublishPlan:
-        pins = {}
-        for key, change in changes.items():
-            entry = state.tables[key]
-            pins[key] = replace(Pin.of(entry), staged_version=change.base_version)
-        return PublishPlan(
-            commit_id=mint(),
-            branch=state.branch,
-            native_branch=state.native_branch,
-            base_version=state.version,
-            base_head=state.head,
-            kind="optimize",
-            op_class=MAINTENANCE,
-            schema_hash=state.schema_hash,
-            changes=tuple(changes.values()),
-            pins=pins,
-            actor=self._actor,
-            message=f"optimize {len(changes)} table{'' if len(changes) == 1 else 's'}",
-            staged_at=time.time(),
+        pins = {k: replace(Pin.of(state.tables[k]), staged_version=c.base_version) for k, c in changes.items()}
+        message = f"optimize {len(changes)} table{'' if len(changes) == 1 else 's'}"
+        return maintenance_plan(
+            state, list(changes.values()), kind="optimize", message=message, actor=self._actor, pins=pins
         )
 
 

@@ -18,11 +18,11 @@ from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSource
 from pyspark.sql.types import StructType
 
 from omnigraph.errors import InvalidArgument, TypeNotFound
+from omnigraph.execution.spark.frames import public_fields, spark_arrow_schema, spark_schema, to_spark
+from omnigraph.execution.spark.workers import store_of
 from omnigraph.graph import Graph
-from omnigraph.pipeline.frames import public_fields, spark_arrow_schema, spark_schema, to_spark
 from omnigraph.pipeline.pushdown import push
 from omnigraph.pipeline.sink import GraphWriter
-from omnigraph.pipeline.workers import store_of
 from omnigraph.schema.catalog import EntityType
 from omnigraph.versioning.repository import Target
 from omnigraph.versioning.snapshot import TableEntry

@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from omnigraph.errors import InvalidArgument
+from omnigraph.execution.arrow.governor import Limits
+from omnigraph.execution.spark.engine import SparkExecutor
 from omnigraph.graph import Graph
 from omnigraph.pipeline.api import load as bulk_load
 from omnigraph.pipeline.spark_analytics import SparkAnalytics
 from omnigraph.pipeline.spark_session import session
 from omnigraph.pipeline.views import read_type, register_views
+from omnigraph.query.plan import QueryPlan
+from omnigraph.schema.catalog import Catalog
 from omnigraph.versioning.repository import Target
+from omnigraph.versioning.snapshot import Snapshot
+from omnigraph.versioning.store import GraphStore
 from omnigraph.write.load import LoadResult
 
 if TYPE_CHECKING:
@@ -34,6 +42,15 @@ def load(
         message=message, max_errors=options.get("max_errors"), dry_run=bool(options.get("dry_run")),
         progress=_tasks_only(options.get("progress")),
     )  # fmt: skip
+
+
+def answer(
+    store: GraphStore, plan: QueryPlan, snapshot: Snapshot, catalog: Catalog, params: Mapping[str, Any]
+) -> pa.Table:
+    """`graph.query(..., engine="spark")`."""
+    settings = store.settings
+    limits = Limits(settings.query_max_rows, settings.query_max_memory, settings.query_max_seconds)
+    return SparkExecutor(session(), store.root.uri, limits).execute(plan, snapshot, catalog, params)
 
 
 def _sorted(

@@ -17,10 +17,10 @@ import pyarrow as pa
 
 from omnigraph.execution.analytics.blocks import Block, Kernel, Values
 from omnigraph.execution.analytics.view import GraphView
+from omnigraph.execution.spark.workers import store_of
 from omnigraph.graph import Graph
 from omnigraph.handles.analytics import Edges
 from omnigraph.pipeline.spark_session import require_tasks
-from omnigraph.pipeline.workers import store_of
 from omnigraph.storage.layout import STAGING
 from omnigraph.versioning.refs import MAIN
 from omnigraph.versioning.repository import Target

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.ipc as ipc
 
 from omnigraph.errors import OmnigraphError, Violation
+from omnigraph.execution.spark.workers import store_of
 from omnigraph.pipeline.reading import read_split
 from omnigraph.pipeline.sources import Split
-from omnigraph.pipeline.workers import store_of
 from omnigraph.storage.effects import WrittenFragment
 from omnigraph.storage.layout import STAGING
 from omnigraph.storage.tables import Table

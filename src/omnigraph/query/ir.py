@@ -416,10 +416,16 @@ class MutationIR:
     instruction: str | None = None
 
 
+_FIELD_NAMES: dict[type, tuple[str, ...]] = {}
+
+
 def children(expr: Expr) -> Iterator[Expr]:
     """The direct operands of an expression, in written order."""
-    for each in fields(expr):
-        held = getattr(expr, each.name)
+    names = _FIELD_NAMES.get(type(expr))
+    if names is None:
+        names = _FIELD_NAMES[type(expr)] = tuple(each.name for each in fields(expr))
+    for name in names:
+        held = getattr(expr, name)
         if isinstance(held, Expr):
             yield held
         elif isinstance(held, tuple):

@@ -16,7 +16,7 @@ from lance.optimize import Compaction
 
 from omnigraph.storage.effects import Compacted, Rewritten
 from omnigraph.storage.faults import translated
-from omnigraph.storage.indexes import MAX_SEGMENTS, high_water, index_name
+from omnigraph.storage.indexes import MAX_SEGMENTS, high_water, index_name, index_segments
 from omnigraph.storage.staged import commit_detached
 from omnigraph.storage.tables import Table, TableStore
 
@@ -87,26 +87,15 @@ def _without_segments_in_the_way(
     Those of small fragments where there are several to merge; all of an index that has many, since a lookup asks each
     of them: the last value tells of that.
     """
-    names = {index_name(column) for column in columns}
     small = {i for i, f in base.fragments.items() if f.num_rows < target_rows // 2}
     live = set(base.fragments)
     doomed: list[Index] = []
     is_crowded = False
-    with translated(f"reading the indexes of {base.path}"):
-        for index in base.dataset.describe_indices():
-            crowded = len(index.segments) > MAX_SEGMENTS
-            if index.name not in names or not (crowded or len(small) > 1):
-                continue
+    for segments in index_segments(base, columns):
+        crowded = len(segments) > MAX_SEGMENTS
+        if crowded or len(small) > 1:
             is_crowded |= crowded
-            doomed += [
-                Index(
-                    uuid=str(segment.uuid), name=index.name, fields=list(index.fields),
-                    dataset_version=int(segment.dataset_version_at_last_update),
-                    fragment_ids=segment.fragment_ids, index_version=int(segment.index_version),
-                )
-                for segment in index.segments
-                if crowded or live.intersection(segment.fragment_ids) <= small
-            ]  # fmt: skip
+            doomed += [s for s in segments if crowded or live.intersection(s.fragment_ids) <= small]
     if not doomed:
         return base, [], False
     operation = LanceOperation.CreateIndex([], doomed)

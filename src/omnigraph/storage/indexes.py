@@ -54,29 +54,36 @@ def extend_btrees(store: TableStore, base: Table, columns: Sequence[str]) -> Tab
     return commit_detached(store, base, LanceOperation.CreateIndex(segments, []), keeps_indexes=False)
 
 
+def index_segments(table: Table, columns: Sequence[str]) -> list[list[Index]]:
+    """The segments of the BTREEs of some columns, a list for each index, in the form that a commit drops them by."""
+    names = {index_name(column) for column in columns}
+    with translated(f"reading the indexes of {table.path}"):
+        return [
+            [
+                Index(
+                    uuid=str(segment.uuid),
+                    name=index.name,
+                    fields=list(index.fields),
+                    dataset_version=int(segment.dataset_version_at_last_update),
+                    fragment_ids=segment.fragment_ids,
+                    index_version=int(segment.index_version),
+                )
+                for segment in index.segments
+            ]
+            for index in table.dataset.describe_indices()
+            if index.name in names
+        ]
+
+
 def drop_small_segments(store: TableStore, base: Table, columns: Sequence[str]) -> Table:
     """Forget index segments that cover small fragments only, once there are many of them.
 
     Their fragments then look alike to the compaction planner and become one fragment under one new segment.
     """
-    names = {index_name(column) for column in columns}
     small = {i for i, f in base.fragments.items() if f.num_rows < SMALL_FRAGMENT_ROWS}
     live = set(base.fragments)
-    with translated(f"reading the indexes of {base.path}"):
-        indices = [i for i in base.dataset.describe_indices() if i.name in names and len(i.segments) > MAX_SEGMENTS]
-        doomed = [
-            Index(
-                uuid=str(segment.uuid),
-                name=index.name,
-                fields=list(index.fields),
-                dataset_version=int(segment.dataset_version_at_last_update),
-                fragment_ids=segment.fragment_ids,
-                index_version=int(segment.index_version),
-            )
-            for index in indices
-            for segment in index.segments
-            if live.intersection(segment.fragment_ids) <= small
-        ]
+    crowded = [segments for segments in index_segments(base, columns) if len(segments) > MAX_SEGMENTS]
+    doomed = [s for segments in crowded for s in segments if live.intersection(s.fragment_ids) <= small]
     return commit_detached(store, base, LanceOperation.CreateIndex([], doomed), keeps_indexes=False) if doomed else base
 
 

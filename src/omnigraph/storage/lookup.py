@@ -8,7 +8,6 @@ fragments whose hashes say "perhaps".
 from __future__ import annotations
 
 import base64
-import datetime as dt
 import hashlib
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,8 +17,9 @@ from functools import lru_cache
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.datatypes import EPOCH_DATE, EPOCH_DATETIME, canonical_texts
+from omnigraph.datatypes import canonical_texts
 from omnigraph.storage.faults import translated
+from omnigraph.storage.predicates import sql_literal
 from omnigraph.storage.tables import KnownIds, Table
 
 MAX_LISTED = 4096
@@ -216,12 +216,11 @@ def _combined(column: pa.ChunkedArray | pa.Array) -> pa.Array:
 def _literal(text: str, kind: pa.DataType) -> str:
     """A canonical text as an SQL literal of a column's type."""
     if pa.types.is_string(kind):
-        return "'" + text.replace("'", "''") + "'"
+        return sql_literal(pa.scalar(text))
     if pa.types.is_date(kind):
-        return f"date '{EPOCH_DATE + dt.timedelta(days=int(text))}'"
+        return sql_literal(pa.scalar(int(text), pa.int32()).cast(pa.date32()))
     if pa.types.is_timestamp(kind):
-        moment = EPOCH_DATETIME + dt.timedelta(milliseconds=int(text))
-        return f"timestamp '{moment.strftime('%Y-%m-%d %H:%M:%S.%f')[:-3]}'"
+        return sql_literal(pa.scalar(int(text), pa.int64()).cast(pa.timestamp("ms", kind.tz)))
     return text
 
 

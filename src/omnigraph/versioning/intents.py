@@ -10,6 +10,7 @@ other hands. Intents are not flushed: one that a power loss takes away belongs t
 from __future__ import annotations
 
 import datetime as dt
+import threading
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -59,6 +60,7 @@ class Intents:
     def __init__(self, store: GraphStore) -> None:
         self._store = store
         self._held: dict[str, _Lease] = {}
+        self._renewing = threading.Lock()
 
     def begin(
         self, *, commit_id: str, kind: str, actor: str | None, branch: str, native_branch: str | None,
@@ -95,16 +97,18 @@ class Intents:
 
         Within half a lease nobody can have taken it. Later the next lease decides, which also renews it for long jobs.
         """
-        lease = self._held.get(commit_id)
-        if lease is None:
-            raise PlanExpired(f"the intent of commit {commit_id} is not this process's", hint="repeat the write")
-        if ticks() - lease.begun < self._store.settings.lease / 2:
-            return
-        if not self._take(commit_id, lease.number + 1) or not self._is_pending(commit_id):
-            raise PlanExpired(
-                f"commit {commit_id} took so long that recovery took it over",
-                hint="ask for the commit before you repeat the write",
-            )
+        # A long job renews its lease from a thread of its own: two renewals at once would look like two owners.
+        with self._renewing:
+            lease = self._held.get(commit_id)
+            if lease is None:
+                raise PlanExpired(f"the intent of commit {commit_id} is not this process's", hint="repeat the write")
+            if ticks() - lease.begun < self._store.settings.lease / 2:
+                return
+            if not self._take(commit_id, lease.number + 1) or not self._is_pending(commit_id):
+                raise PlanExpired(
+                    f"commit {commit_id} took so long that recovery took it over",
+                    hint="ask for the commit before you repeat the write",
+                )
 
     def _is_pending(self, commit_id: str) -> bool:
         """Neither resolved, which removes the intent, nor withdrawn."""

@@ -9,7 +9,6 @@ folds.
 from __future__ import annotations
 
 import threading
-import time
 import warnings
 from collections.abc import Iterable
 from dataclasses import replace
@@ -21,14 +20,12 @@ from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.indexes import fold_tail
 from omnigraph.storage.layout import detached_file
 from omnigraph.storage.tables import Table
-from omnigraph.versioning.commits import MAINTENANCE
 from omnigraph.versioning.manifest import ManifestState
-from omnigraph.versioning.plan import Pin, PublishPlan, TableChange
 from omnigraph.versioning.repository import Repository
 from omnigraph.versioning.snapshot import TableEntry
 from omnigraph.versioning.staging import open_table, stage_reshape
-from omnigraph.versioning.store import mint
 from omnigraph.versioning.tips import BranchTip
+from omnigraph.versioning.upkeep import maintenance_plan
 from omnigraph.write.validation.keys import unique_columns
 
 FOLD_FRAGMENTS = 64
@@ -129,29 +126,13 @@ def fold(repository: Repository, state: ManifestState, entry: TableEntry, tip: B
     if table.version == base.version:
         return
     change = stage_reshape(entry, table, mark, _files(base, table), "fold")
-    plan = _plan(state, entry, replace(change, changes={"base": str(base.version)}))
+    change = replace(change, changes={"base": str(base.version)})
+    plan = maintenance_plan(state, [change], kind="optimize", message=f"fold {entry.table_key}")
     if tip is None:
         repository.publisher.publish(plan)
     else:
         repository.publisher.publish_in_turn(tip, plan)
     hit(Point.FOLD_PUBLISHED)
-
-
-def _plan(state: ManifestState, entry: TableEntry, change: TableChange) -> PublishPlan:
-    return PublishPlan(
-        commit_id=mint(),
-        branch=state.branch,
-        native_branch=state.native_branch,
-        base_version=state.version,
-        base_head=state.head,
-        kind="optimize",
-        op_class=MAINTENANCE,
-        schema_hash=state.schema_hash,
-        changes=(change,),
-        pins={entry.table_key: Pin.of(entry)},
-        message=f"fold {entry.table_key}",
-        staged_at=time.time(),
-    )
 
 
 def _files(base: Table, table: Table) -> tuple[str, ...]:

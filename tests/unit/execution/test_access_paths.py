@@ -133,6 +133,17 @@ def test_the_choice_is_made_again_at_every_hop(uri: str, monkeypatch: pytest.Mon
     assert [o.notes for o in again.operators if o.name == "expand"] == [("topology",)]
 
 
+def test_nodes_with_many_edges_are_expanded_by_topology(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from omnigraph.execution.arrow import expansion
+
+    monkeypatch.setattr(expansion, "LARGE_TABLE", 0)
+    Graph.open(uri).maintenance.ensure_indices()
+    clauses = "$p: Person { num: 5 }  $p follows $q"
+    assert notes(opened(uri, "auto"), clauses, "$q.num")["expand"] == ("index, 1 nodes",)
+    monkeypatch.setattr(expansion, "MANY_EDGES", 1)  # everybody follows about three
+    assert notes(opened(uri, "auto"), clauses, "$q.num")["expand"] == ("topology, loaded",)
+
+
 def random_graph(rng: np.random.Generator, nodes: int, edges: int) -> tuple[Adjacency, Adjacency]:
     ends = rng.integers(0, nodes, edges), rng.integers(0, nodes, edges)
     none = np.arange(edges)

@@ -121,6 +121,24 @@ def test_the_vector_index_proposes_and_exact_distances_decide(graph: Graph) -> N
         assert all(row["far"] == distances.get(row["d.slug"], row["far"]) for row in after)
 
 
+HYBRID = """query q($v: Vector(8), $t: String) { match { $d: Doc } return { $d.slug }
+            order { rrf(nearest($d.v, $v), bm25($d.title, $t)) } limit 10 }"""
+
+
+def test_fused_rankings_are_proposed_by_both_indexes(graph: Graph) -> None:
+    centres = np.random.default_rng(0).normal(size=(20, 8))
+    questions = [
+        {"v": centres[i].tolist(), "t": word} for i, word in enumerate(["17", "title 2000", "nothing", "title"])
+    ]
+    exact = [graph.query(HYBRID, params=q).to_pylist() for q in questions]
+    assert len({row["d.slug"] for rows in exact for row in rows}) > 10
+    graph.maintenance.ensure_indices()
+    assert [graph.query(HYBRID, params=q).to_pylist() for q in questions] == exact
+    explained = graph.explain(HYBRID, params=questions[0], analyze=True)
+    assert explained.operators[0].notes[0].startswith("vector index")
+    assert (explained.operators[0].rows or 0) < 3000
+
+
 def test_a_filter_is_applied_before_the_ranking(graph: Graph) -> None:
     text = NEAREST.replace("$d: Doc }", "$d: Doc  $d.year = 1999 }")
     before = graph.query(text, params={"v": [1.0] * 8}).to_pylist()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json as jsonlib
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -27,6 +27,14 @@ class Mode(StrEnum):
     append = "append"
     merge = "merge"
     overwrite = "overwrite"
+
+
+class Engine(StrEnum):
+    """Who does the work."""
+
+    auto = "auto"
+    arrow = "arrow"
+    spark = "spark"
 
 
 def _option(*names: str, help: str, metavar: str | None = None, **more: Any) -> Any:
@@ -69,6 +77,11 @@ Key = Annotated[
     _option("--idempotency-key", metavar="KEY", help="Not applied again when the branch has seen the key."),
 ]
 
+Choice = Annotated[
+    Engine,
+    _option("--engine", help="arrow: this process; spark: tasks of a Spark session; auto: arrow."),
+]
+
 
 def load(
     uri: options.Uri = None,
@@ -86,6 +99,7 @@ def load(
     max_errors: MaxErrors = None,
     ignore_unknown: IgnoreUnknown = False,
     key: Key = None,
+    engine: Choice = Engine.auto,
     store: options.Store = None,
     actor: options.Actor = None,
     yes: options.Yes = False,
@@ -100,11 +114,11 @@ def load(
     if mode is Mode.overwrite:
         options.require_consent(where, "load --mode overwrite", yes=yes, json=json)
     graph = options.open_to_write("load", where, quiet=quiet)
-    with _watched(source, show=not quiet) as advance:
+    with _listener(engine, source, show=not quiet) as advance:
         result = graph.load(
             source, mode=mode.value, branch=branch, from_branch=base, actor=actor, message=message,
-            expect_head=if_commit, progress=advance, dry_run=dry_run, ignore_unknown=ignore_unknown,
-            idempotency_key=key, max_errors=_allowed(rejects, max_errors),
+            engine=engine.value, expect_head=if_commit, progress=advance, dry_run=dry_run,
+            ignore_unknown=ignore_unknown, idempotency_key=key, max_errors=_allowed(rejects, max_errors),
         )  # fmt: skip
     if rejects is not None:
         write_rejects(rejects, result)
@@ -156,6 +170,15 @@ def _edge_file(text: str) -> Any:
     if not (colon and comma and source and target) or "/" in columns:
         return Path(text)
     return EdgeFile(path, source, target)
+
+
+def _listener(engine: Engine, source: Any, *, show: bool) -> AbstractContextManager[Any]:
+    """Who hears how far a load got: tasks on Spark, bytes here."""
+    if engine is Engine.spark:
+        from omnigraph.cli.commands.pipeline import watched_tasks
+
+        return watched_tasks("loading", show=show)
+    return _watched(source, show=show)
 
 
 @contextmanager

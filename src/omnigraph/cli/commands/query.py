@@ -35,6 +35,9 @@ ParamsFile = Annotated[
     Path | None, typer.Option("--params-file", metavar="FILE", help="Parameters as a JSON file.", show_default=False)
 ]
 Format = Annotated[str, typer.Option("--format", metavar="FORMAT", help="table, kv, csv, jsonl, json or arrow.")]
+Engine = Annotated[
+    str, typer.Option("--engine", metavar="ENGINE", help="arrow (this process) or spark: the rows are the same.")
+]
 SchemaFile = Annotated[
     Path | None, typer.Option("--schema", metavar="FILE", help="Check against a .pg file.", show_default=False)
 ]
@@ -51,6 +54,7 @@ def query(
     at: options.At = None,
     store: options.Store = None,
     format: Format = "table",
+    engine: Engine = "arrow",
     json: options.Json = False,
 ) -> None:
     """Answer a query from one snapshot of the graph."""
@@ -65,7 +69,7 @@ def query(
     shown_branch = branch or (None if at is not None else "main")
     target = snapshot.commit_id if at is not None else None
     with stopped_at_once():
-        result = graph.query(source, name, given, branch=shown_branch, snapshot=target)
+        result = graph.query(source, name, given, branch=shown_branch, snapshot=target, engine=engine)
     FORMATS["json" if json else format](result)
 
 

@@ -14,7 +14,7 @@ from omnigraph.execution.arrow.topology import sorted_distinct
 from omnigraph.query import ir
 
 _LARGEST = 2**62
-_ARROW_NAME = {"sum": "sum", "avg": "mean", "min": "min", "max": "max", "collect": "list"}
+_ARROW_NAME = {"min": "min", "max": "max", "collect": "list"}
 
 
 def grouped(
@@ -24,7 +24,11 @@ def grouped(
 
     Without keys there is one group, also of no rows at all.
     """
-    numbers, first = groups([_key_codes(key, evaluator, frame) for key in _deciding(keys, evaluator)], frame.length)
+    deciding = _deciding(keys, evaluator)
+    if frame.weights is not None and len(deciding) == 1 and isinstance(deciding[0], ir.Entity):
+        numbers = first = np.arange(frame.length, dtype=np.int64)  # counted rows are one per node
+    else:
+        numbers, first = groups([_key_codes(key, evaluator, frame) for key in deciding], frame.length)
     count = len(first) if keys else 1
     known: dict[ir.Expr, pa.Array] = {a: _aggregate(a, evaluator, frame, numbers, count) for a in wanted}
     representatives = frame.take(first)
@@ -52,6 +56,12 @@ def _deciding(keys: list[ir.Expr], evaluator: Evaluator) -> list[ir.Expr]:
 def _key_codes(key: ir.Expr, evaluator: Evaluator, frame: Frame) -> Ints:
     if isinstance(key, ir.Entity):
         return frame.numbers[key.var]
+    held = evaluator.held(key)
+    if held is not None:
+        # A column has its codes once, and rows look theirs up.
+        by_place: Ints = evaluator.kept.get(("codes", *held.key), lambda: codes(held.column))
+        of_rows: Ints = by_place[held.places]
+        return of_rows
     return codes(evaluator.array(key))
 
 
@@ -93,14 +103,24 @@ def _count_entities(values: Ints, numbers: Ints, count: int, *, distinct: bool) 
     return pa.array(np.bincount(numbers, minlength=count))
 
 
+def _summed(function: str, values: pa.Array, numbers: Ints, count: int) -> pa.Array:
+    """Sums or means of floats, added in the order of the rows; null for a group without values."""
+    sums = np.bincount(numbers, weights=values.to_numpy(zero_copy_only=False), minlength=count)
+    sizes = np.bincount(numbers, minlength=count)
+    found = sums if function == "sum" else sums / np.maximum(sizes, 1)
+    return pa.array(found.astype(np.float64), mask=sizes == 0)  # of no rows at all, the sums are integers
+
+
 def _by_arrow(aggregate: ir.Aggregate, values: pa.Array, numbers: Ints, count: int) -> pa.Array:
-    present = pc.is_valid(values)
-    values, kept = values.filter(present), pa.array(numbers).filter(present)
+    kept = pa.array(numbers)
+    if values.null_count:
+        present = pc.is_valid(values)
+        values, kept = values.filter(present), kept.filter(present)
     if aggregate.distinct:
         _, first = groups([kept.to_numpy(), codes(values)], len(values))
         values, kept = values.take(pa.array(first)), kept.take(pa.array(first))
     if aggregate.function in ("sum", "avg"):
-        values = values.cast(pa.float64(), safe=False)
+        return _summed(aggregate.function, values.cast(pa.float64(), safe=False), kept.to_numpy(), count)
     name = _ARROW_NAME[aggregate.function]
     table = pa.table({"group": kept, "value": values})
     result = table.group_by("group", use_threads=False).aggregate([("value", name)])

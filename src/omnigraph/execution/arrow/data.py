@@ -56,6 +56,8 @@ class GraphData:
         self.catalog = catalog
         self.nodes = _spans(catalog.nodes, snapshot, "node")
         self.edges = _spans(catalog.edges, snapshot, "edge")
+        self.kept = cache.kept
+        self._every: dict[str, Ints] = {}
 
     def entity(self, name: str, *, is_edge: bool) -> EntityType:
         """A node or edge type."""
@@ -71,8 +73,16 @@ class GraphData:
 
     def all_of(self, types: tuple[str, ...]) -> Ints:
         """Every node of the given types."""
-        parts = [np.arange(s.offset, s.offset + s.count, dtype=np.int64) for s in map(self.nodes.__getitem__, types)]
+        if len(types) == 1:
+            return self._every_one(self.nodes[types[0]])
+        parts = [self._every_one(self.nodes[name]) for name in types]
         return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+    def _every_one(self, span: Span) -> Ints:
+        found = self._every.get(span.name)
+        if found is None:
+            found = self._every[span.name] = np.arange(span.offset, span.offset + span.count, dtype=np.int64)
+        return found
 
     @property
     def node_count(self) -> int:
@@ -97,6 +107,8 @@ class GraphData:
         entity = self.entity(span.name, is_edge=is_edge)
         loaded = self.loaded(entity)
         column = self.physical(entity, name)
+        if not is_edge and numbers is self._every.get(span.name):
+            return loaded.column(column)
         absent = numbers < 0
         if loaded.is_loaded(column) or absent.any():
             return take_nullable(loaded.column(column), numbers - span.offset, absent)
@@ -133,6 +145,12 @@ class GraphData:
                 result[inside] = of_type[numbers[inside] - span.offset]
         return result
 
+    def far_types(self, edge_types: tuple[str, ...], direction: str) -> set[str]:
+        """The node types that some edge types lead to."""
+        types = [self.catalog.edge(name) for name in edge_types]
+        found = {t.target for t in types} if direction != "in" else set()
+        return found | ({t.source for t in types} if direction != "out" else set())
+
     def neighbourhood(self, edge_types: tuple[str, ...], direction: str, *, distinct: bool) -> Neighbourhood:
         """The way along some edge types, decided hop by hop. Several types at once always use compressed rows."""
         if len(edge_types) > 1 or self.topologies.expansion == "csr":
@@ -153,7 +171,8 @@ class GraphData:
                 numbers = np.arange(span.offset, span.offset + span.count, dtype=np.int64)
                 ends = self.topologies.ends(self.edge_pins(edge)).shifted(source.offset, target.offset)
                 parts.append(arcs(ends, numbers, direction))
-            return build_adjacency(joined(parts), self.node_count, self.node_count, distinct=distinct)
+            found = build_adjacency(joined(parts), self.node_count, self.node_count, distinct=distinct)
+            return replace(found, far_count=self.node_count)
 
         found: Adjacency = self._cache.derived(key, build)
         return found
@@ -164,12 +183,18 @@ class GraphData:
         near, far = (target, source) if direction == "in" else (source, target)
         found = self.topologies.adjacency(self.edge_pins(edge), direction, distinct=distinct)
         edge_offset = self.edges[edge.name].offset
-        return replace(found, near_offset=near.offset, far_offset=far.offset, edge_offset=edge_offset)
+        return replace(
+            found, near_offset=near.offset, far_offset=far.offset, edge_offset=edge_offset, far_count=far.count
+        )
 
     def edge_pins(self, edge: EdgeType) -> EdgePins:
         """What the topology of an edge type depends on."""
         keys = (edge.table_key, f"node:{edge.source}", f"node:{edge.target}")
         return EdgePins(*map(self.snapshot.table, keys))
+
+    def pin(self, entity: EntityType) -> tuple[str, int]:
+        """What the rows of a type are kept by."""
+        return self._pin(entity.table_key)
 
     def _pin(self, table_key: str) -> tuple[str, int]:
         entry = self.snapshot.table(table_key)

@@ -82,7 +82,7 @@ class ArrowExecutor:
         plan = self._planned(query, data)
         scope = scope_of(query.pattern)
         request = Request(params, dt.datetime.now(dt.UTC), lambda: provider_from_env(os.environ))
-        projection = _Projection(plan, data, scope, request, governor)
+        projection = Projection(plan, data, scope, request, governor)
         frame = None
         if plan.count is not None:
             with governor.operator(plan.count) as measured:
@@ -120,7 +120,7 @@ def _matched(plan: QueryPlan, matcher: Matcher, wanted: int | None) -> Frame:
     """All matches; or, when any will do, only as many slices of the first scan as it takes to have enough."""
     first = plan.match[0] if plan.match else None
     if wanted is None or not plan.stops_early or not isinstance(first, Scan) or len(plan.match) == 1:
-        return matcher.run(plan.match, ONE_ROW)
+        return matcher.run(plan.match, ONE_ROW, plan.carried)
     numbers = matcher.first(first)
     found: Frame | None = None
     at, size = 0, max(_FIRST_SLICE, wanted)
@@ -134,7 +134,7 @@ def _matched(plan: QueryPlan, matcher: Matcher, wanted: int | None) -> Frame:
     return found
 
 
-class _Projection:
+class Projection:
     """From bindings to the result."""
 
     def __init__(self, plan: QueryPlan, data: GraphData, scope: Scope, request: Request, governor: Governor) -> None:
@@ -153,6 +153,7 @@ class _Projection:
         return None if limit is None else limit + (self._bound(self._query.offset) or 0)
 
     def table(self, frame: Frame) -> pa.Table:
+        """The result from matched rows."""
         query = self._query
         known: dict[ir.Expr, pa.Array] = {}
         if "rank" in self._operators:
@@ -162,8 +163,13 @@ class _Projection:
                 measured.rows = frame.length
         if query.is_aggregate:
             with self._operator("group") as measured:
-                frame, known = grouped(self._keys(), self._aggregates(), self._evaluator(frame, known), frame)
+                frame, known = grouped(self.keys(), self.aggregates(), self._evaluator(frame, known), frame)
                 measured.rows = frame.length
+        return self.finished(frame, known)
+
+    def finished(self, frame: Frame, known: dict[ir.Expr, pa.Array]) -> pa.Table:
+        """The result from ranked or grouped rows, and what is known of them already."""
+        query = self._query
         if self._plan.cuts_first:
             # What is thrown away need not be computed.
             with self._operator("sort"):
@@ -213,10 +219,12 @@ class _Projection:
     def _evaluator(self, frame: Frame, known: Mapping[ir.Expr, pa.Array]) -> Evaluator:
         return Evaluator(self._data, self._scope, self._request, frame, known)
 
-    def _keys(self) -> list[ir.Expr]:
+    def keys(self) -> list[ir.Expr]:
+        """What rows are grouped by."""
         return [c.expr for c in self._query.outputs if not ir.has_aggregate(c.expr)]
 
-    def _aggregates(self) -> list[ir.Aggregate]:
+    def aggregates(self) -> list[ir.Aggregate]:
+        """Every aggregate of the query, once."""
         query = self._query
         exprs = [*(c.expr for c in query.outputs), *(k.expr for k in query.order)]
         if query.having is not None:

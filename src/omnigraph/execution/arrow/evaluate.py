@@ -6,7 +6,7 @@ Nothing wraps and nothing divides by zero silently: what would be a wrong number
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, assert_never
 
@@ -18,6 +18,7 @@ from omnigraph.datatypes import FLOATS, INTEGERS, PropertyType, Scalar
 from omnigraph.errors import InvalidValue, Unsupported
 from omnigraph.execution.arrow.data import GraphData
 from omnigraph.execution.arrow.frame import Frame
+from omnigraph.execution.arrow.kept import Kept
 from omnigraph.execution.arrow.text_index import TextIndex
 from omnigraph.execution.embedding import EmbeddingProvider, embed_query
 from omnigraph.query import ir
@@ -51,6 +52,15 @@ class Scope:
 
     nodes: Mapping[str, tuple[str, ...]]
     edges: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class Held:
+    """A column in memory, what tells it from others, and the places of some rows in it."""
+
+    key: tuple[Hashable, ...]
+    column: pa.Array
+    places: np.ndarray[Any, np.dtype[np.int64]]
 
 
 class Evaluator:
@@ -94,6 +104,27 @@ class Evaluator:
             return True
         entity = self._data.entity(types[0], is_edge=expr.var in self._scope.edges)
         return expr.var in self._scope.nodes and entity.key == (expr.name,)
+
+    @property
+    def kept(self) -> Kept:
+        """Where values of whole columns are kept."""
+        return self._data.kept
+
+    def held(self, expr: ir.Expr) -> Held | None:
+        """The whole column that a property comes from, when looking at all of it is known or likely to pay."""
+        if not isinstance(expr, ir.Prop) or expr in self._known or len(self._scope.nodes.get(expr.var, ())) != 1:
+            return None
+        span = self._data.nodes[self._scope.nodes[expr.var][0]]
+        node = self._data.catalog.node(span.name)
+        loaded, name = self._data.loaded(node), self._data.physical(node, expr.name)
+        numbers = self._frame.numbers[expr.var]
+        key = (self._data.pin(node), name)
+        if not loaded.is_loaded(name) or not len(numbers) or int(numbers.min()) < 0:
+            return None
+        is_known = self.kept.find(("codes", *key)) is not None
+        if not is_known and len(numbers) < span.count and not self.kept.is_wanted(("codes", *key)):
+            return None
+        return Held(key, loaded.column(name), numbers - span.offset)
 
     def array(self, expr: ir.Expr) -> pa.Array:
         """One value per row."""

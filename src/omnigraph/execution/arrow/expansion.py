@@ -24,6 +24,8 @@ __all__ = ["IndexedExpansion", "Neighbourhood"]
 
 SMALL_FRONTIER = 64
 LARGE_TABLE = 20_000
+MANY_EDGES = 2_000
+"""Looking up costs something for every edge that is found; where more are expected, the topology is worth having."""
 _COLUMNS = {"out": (("src", "dst"),), "in": (("dst", "src"),), "both": (("src", "dst"), ("dst", "src"))}
 
 
@@ -63,7 +65,10 @@ class IndexedExpansion:
             return True
         if topologies.is_at_hand(self._pins, self._direction, distinct=self._distinct):
             return False
-        if len(nodes) > SMALL_FRONTIER or self._data.edges[self._edge.name].count < LARGE_TABLE:
+        count = self._data.edges[self._edge.name].count
+        if len(nodes) > SMALL_FRONTIER or count < LARGE_TABLE:
+            return False
+        if len(nodes) * count > MANY_EDGES * max(1, self._near.count):
             return False
         if not all(self._data.loaded(self._edge).table.has_index(near) for near, _ in _COLUMNS[self._direction]):
             return False

@@ -16,9 +16,9 @@ from omnigraph.execution.arrow.data import GraphData, Ints, sizes_of
 from omnigraph.execution.arrow.evaluate import Request, Scope
 from omnigraph.execution.arrow.frame import Frame
 from omnigraph.execution.arrow.scan import Scanner
-from omnigraph.execution.arrow.topology import REVERSED, Adjacency
+from omnigraph.execution.arrow.topology import Adjacency
 from omnigraph.query import ir
-from omnigraph.query.plan.model import Scan
+from omnigraph.query.plan.model import REVERSED, Scan
 from omnigraph.query.plan.pushdown import is_pushable
 from omnigraph.query.plan.seek import seek_of
 
@@ -53,6 +53,8 @@ def counted_frame(
         return None
     numbers = known[root] if root in known else counter.candidates(root)
     weights = counter.ways(root, numbers, came_by=None)
+    if weights.all():
+        return Frame(len(numbers), {root: numbers}, weights=weights)
     kept = np.flatnonzero(weights)
     return Frame(len(kept), {root: numbers[kept]}, weights=weights[kept])
 
@@ -99,9 +101,12 @@ class _Counter:
         if int(adjacency.degrees(numbers).sum()) * SPARSE < len(adjacency.targets):
             return self._sums_of_few(adjacency, numbers, below, edge)
         allowed = self.candidates(below)
-        weights = np.zeros(self._data.node_count, np.int64)
-        weights[allowed] = self.ways(below, allowed, came_by=edge)
-        every = adjacency.row_sums(weights[adjacency.far_offset :])
+        least, most = adjacency.far_offset, adjacency.far_offset + adjacency.far_count
+        if len(allowed) and not (least <= int(allowed.min()) and int(allowed.max()) < most):
+            allowed = allowed[(allowed >= least) & (allowed < most)]
+        weights = np.zeros(most - least, np.int64)
+        weights[allowed - least] = self.ways(below, allowed, came_by=edge)
+        every = adjacency.row_sums(weights)
         places = numbers - adjacency.near_offset
         inside = (places >= 0) & (places < len(every))
         sums: Ints = every[places] if inside.all() else np.where(inside, every[np.where(inside, places, 0)], 0)
@@ -131,12 +136,5 @@ class _Counter:
             return False
         if any(ir.variables(f) == {var} for f in self._block.filters):
             return False
-        reachable = self._ends(came_by, var)
-        return reachable <= set(self._scope.nodes[var])
-
-    def _ends(self, edge: ir.EdgePattern, var: str) -> set[str]:
-        """The node types that a traversal can reach at one of its ends."""
-        direction = edge.direction if var == edge.target else REVERSED[edge.direction]
-        types = [self._data.catalog.edge(name) for name in edge.edge_types]
-        found = {t.target for t in types} if direction != "in" else set()
-        return found | ({t.source for t in types} if direction != "out" else set())
+        direction = came_by.direction if var == came_by.target else REVERSED[came_by.direction]
+        return self._data.far_types(came_by.edge_types, direction) <= set(self._scope.nodes[var])

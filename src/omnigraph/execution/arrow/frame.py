@@ -54,6 +54,12 @@ class Frame:
             {v: c for v, c in self.paths.items() if v not in names},
         )
 
+    def only(self, names: frozenset[str] | None) -> Frame:
+        """The frame with nothing but some variables; with all of them for None."""
+        if names is None or not (self.numbers.keys() | self.paths.keys()) - names:
+            return self
+        return self.without(*((self.numbers.keys() | self.paths.keys()) - names))
+
     def is_bound(self, var: str) -> bool:
         """Whether a variable is bound here."""
         return var in self.numbers or var in self.paths

@@ -13,9 +13,9 @@ from omnigraph.execution.arrow.frame import Bools, Frame, concat
 from omnigraph.execution.arrow.governor import Governor
 from omnigraph.execution.arrow.paths import SearchTree, meet
 from omnigraph.execution.arrow.scan import Scanner
-from omnigraph.execution.arrow.topology import REVERSED, Neighbourhood, reach
+from omnigraph.execution.arrow.topology import Neighbourhood, reach
 from omnigraph.query import ir
-from omnigraph.query.plan.model import CountPaths, Expand, Filter, Optional, Scan, Step, Without
+from omnigraph.query.plan.model import REVERSED, CountPaths, Expand, Filter, Optional, Scan, Step, Without
 
 FEW_GOALS = 8
 """Up to so many goals of one start, two searches that meet are cheaper than one tree."""
@@ -45,11 +45,11 @@ class Matcher:
         self._scanner = Scanner(data, scope, request)
         self._depth = 0
 
-    def run(self, steps: tuple[Step, ...], frame: Frame) -> Frame:
-        """Every way to extend the rows of `frame` over some steps."""
-        for step in steps:
+    def run(self, steps: tuple[Step, ...], frame: Frame, carried: tuple[frozenset[str], ...] | None = None) -> Frame:
+        """Every way to extend the rows of `frame` over some steps; `carried` says what to keep after each of them."""
+        for index, step in enumerate(steps):
             with self._governor.operator(step) as measured:
-                frame = self._step(step, frame)
+                frame = self._step(step, frame, carried[index] if carried is not None else None)
                 measured.rows += frame.length
         return frame
 
@@ -60,12 +60,12 @@ class Matcher:
             measured.rows += len(numbers)
         return numbers
 
-    def _step(self, step: Step, frame: Frame) -> Frame:
+    def _step(self, step: Step, frame: Frame, carried: frozenset[str] | None) -> Frame:
         match step:
             case Scan():
-                return self._beside(step.var, self._scanner.numbers(step), frame)
+                return self._beside(step.var, self._scanner.numbers(step), frame.only(carried))
             case Expand():
-                return self._expand(step, frame)
+                return self._expand(step, frame, carried).only(carried)
             case Filter(condition):
                 return frame.keep(self._evaluator(frame).mask(condition)) if frame.length else frame
             case Optional():
@@ -89,12 +89,12 @@ class Matcher:
 
     # --- traversals -----------------------------------------------------------------------------------------------
 
-    def _expand(self, step: Expand, frame: Frame) -> Frame:
+    def _expand(self, step: Expand, frame: Frame, carried: frozenset[str] | None) -> Frame:
         edge = step.edge
         # What an optional left unbound has no neighbours.
         frame = frame.keep(frame.numbers[step.near] >= 0)
         low, high = self._hops(edge)
-        direction = edge.direction if step.forward else REVERSED[edge.direction]
+        direction = step.direction
         way = self._data.neighbourhood(edge.edge_types, direction, distinct=edge.edge_var is None)
         if edge.path_var is not None:
             return self._paths(step, way, (low, high), frame)
@@ -107,7 +107,9 @@ class Matcher:
         kept = self._fits(step, frame, rows, numbers)
         if not kept.all():
             rows, numbers, edges = rows[kept], numbers[kept], edges[kept] if len(edges) else edges
-        extended = frame.take(rows)
+        # Along edges to exactly one neighbour, rows stay what they are.
+        slim = frame.only(carried)
+        extended = slim if len(rows) == frame.length and _is_counting(rows) else slim.take(rows)
         if edge.edge_var is not None:
             extended = extended.bind(edge.edge_var, edges)
         return extended if step.closes else extended.bind(step.far, numbers)
@@ -151,22 +153,26 @@ class Matcher:
             same: Bools = numbers == frame.numbers[step.far][rows]
             return same
         types = self._scope.nodes[step.far]
-        mask = self._of_types(types, numbers)
+        if self._data.far_types(step.edge.edge_types, step.direction) <= set(types):
+            mask = np.ones(len(numbers), np.bool_)
+        else:
+            mask = self._of_types(types, numbers)
         if not step.own:
             return mask
-        if len(numbers) > 4 * sum(self._data.nodes[t].count for t in types):
-            # Many rows, few nodes: judge each node once.
-            allowed = np.zeros(self._data.node_count, np.bool_)
-            allowed[self._scanner.candidates(step.far, step.own)] = True
-            return mask & allowed[numbers]
         places = np.flatnonzero(mask)
+        if len(places) > 4 * sum(self._data.nodes[t].count for t in types):
+            # Many rows, few nodes: judge each node that was reached once.
+            allowed = np.zeros(self._data.node_count, np.bool_)
+            allowed[numbers[places]] = True
+            fitting = self._scanner.candidates(step.far, step.own, np.flatnonzero(allowed))
+            allowed[:] = False
+            allowed[fitting] = True
+            return mask & allowed[numbers]
         for condition in step.own:
-            reached = numbers[places]
-            judged = self._evaluator(Frame(len(reached), {step.far: reached})).mask(condition)
-            places = places[judged]
-        fitting = np.zeros(len(numbers), np.bool_)
-        fitting[places] = True
-        return fitting
+            places = places[self._scanner.mask(step.far, condition, numbers[places])]
+        mask[:] = False
+        mask[places] = True
+        return mask
 
     def _of_types(self, types: tuple[str, ...], numbers: Ints) -> Bools:
         mask = np.zeros(len(numbers), np.bool_)
@@ -184,7 +190,7 @@ class Matcher:
         low, high = hops
         starts, goals = frame.numbers[step.near].tolist(), frame.numbers[step.far].tolist()
         goals_of = Counter(starts)
-        direction = REVERSED[step.edge.direction if step.forward else REVERSED[step.edge.direction]]
+        direction = REVERSED[step.direction]
         back = self._data.neighbourhood(step.edge.edge_types, direction, distinct=True)
         guard = self._guard(frame)
         trees: dict[int, SearchTree] = {}
@@ -225,6 +231,11 @@ class Matcher:
         mask = np.ones(frame.length, np.bool_)
         mask[rows] = False
         return frame.keep(mask)
+
+
+def _is_counting(rows: Ints) -> bool:
+    """Whether these are 0, 1, 2 and so on."""
+    return not len(rows) or (rows[0] == 0 and bool((rows[1:] - rows[:-1] == 1).all()))
 
 
 class Guarding:

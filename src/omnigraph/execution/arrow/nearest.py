@@ -1,17 +1,20 @@
 """The nearest few of a whole type, proposed by its vector index.
 
-Only for a query that asks for nothing but the nearest nodes of one type: there the index names a few candidates, and
-they are ranked exactly like any others. With a filter, all that pass it are compared: that is exact, while the index
-would propose nodes that the filter drops.
+Only for a query that asks for nothing but the nearest nodes of one type, alone or fused with those whose text fits
+best: there the indexes name a few candidates, and they are ranked exactly like any others. With a filter, all that pass
+it are compared: that is exact, while the index would propose nodes that the filter drops.
 """
 
 from __future__ import annotations
+
+import numpy as np
 
 from omnigraph.execution.arrow.data import GraphData, Ints
 from omnigraph.execution.arrow.evaluate import Evaluator, Request, Scope
 from omnigraph.execution.arrow.frame import Frame
 from omnigraph.query import ir
 from omnigraph.query.plan.model import QueryPlan, Scan
+from omnigraph.schema.catalog import NodeType
 from omnigraph.storage.search_indexes import nearest, partitions
 
 MAX_LIMIT = 1000
@@ -24,24 +27,46 @@ def indexed_candidates(
 ) -> tuple[str, Ints] | None:
     """The variable and the nodes that its vector index proposes; None when the index cannot answer."""
     first = plan.query.order[0] if plan.query.order else None
-    if first is None or wanted is None or wanted > MAX_LIMIT or first.descending or len(plan.match) != 1:
+    if first is None or not wanted or wanted > MAX_LIMIT or len(plan.match) != 1:
         return None
     score, scan = _resolved(plan.query, first.expr), plan.match[0]
-    if not isinstance(score, ir.Nearest) or not isinstance(scan, Scan) or scan.filters or scan.var != score.var:
+    arms = (score.left, score.right) if isinstance(score, ir.Rrf) else (score,)
+    nearest_arms = [arm for arm in arms if isinstance(arm, ir.Nearest)]
+    if not nearest_arms or (isinstance(score, ir.Nearest) and first.descending):
         return None
-    if len(scan.types) != 1 or plan.query.is_aggregate or plan.query.distinct or not wanted:
+    if not isinstance(scan, Scan) or scan.filters or scan.var != nearest_arms[0].var or len(scan.types) != 1:
         return None
     node = data.catalog.node(scan.types[0])
-    column = node.property(score.property).column
+    columns = [node.property(arm.property).column for arm in nearest_arms]
     table = data.loaded(node).table
-    if data.topologies.expansion == "csr" or not table.has_index(column):
+    is_plain = not (plan.query.is_aggregate or plan.query.distinct) and data.topologies.expansion != "csr"
+    if not is_plain or not all(map(table.has_index, columns)):
         return None
-    vector = Evaluator(data, scope, request, Frame(1)).wanted_vector(score.var, score.property, score.query)
+    evaluator = Evaluator(data, scope, request, Frame(1))
+    found = [_nearest(arm, node, data, evaluator, wanted) for arm in nearest_arms]
+    found += [_fitting(arm, node, data, evaluator, wanted) for arm in arms if isinstance(arm, ir.Bm25)]
+    return scan.var, np.unique(np.concatenate(found)) + data.nodes[node.name].offset
+
+
+def _nearest(arm: ir.Nearest, node: NodeType, data: GraphData, evaluator: Evaluator, wanted: int) -> Ints:
+    """The places that the vector index proposes."""
+    table = data.loaded(node).table
+    vector = evaluator.wanted_vector(arm.var, arm.property, arm.query)
     probes = max(20, partitions(table.row_count) // 10)
     data.note(f"vector index, {probes} probes")
-    places, _ = nearest(table, column, vector, wanted + SPARE, metric=score.metric, probes=probes)
-    places.sort()
-    return scan.var, places + data.nodes[node.name].offset
+    column = node.property(arm.property).column
+    places, _ = nearest(table, column, vector, wanted + SPARE, metric=arm.metric, probes=probes)
+    return places
+
+
+def _fitting(arm: ir.Bm25, node: NodeType, data: GraphData, evaluator: Evaluator, wanted: int) -> Ints:
+    """The places of the texts that fit best, with all that fit as well as the last of them."""
+    scores = data.text_index(node, arm.property).bm25(evaluator.scalar(arm.query).as_py() or "")
+    places: Ints = np.flatnonzero(scores > 0)
+    if wanted < len(places):
+        last = -np.partition(-scores[places], wanted - 1)[wanted - 1]
+        places = places[scores[places] >= last]
+    return places
 
 
 def _resolved(query: ir.QueryIR, expr: ir.Expr) -> ir.Expr:

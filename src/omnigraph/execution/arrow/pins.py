@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import threading
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.execution.arrow.kept import Kept
 from omnigraph.storage.lookup import in_list
 from omnigraph.storage.tables import Table
 from omnigraph.versioning.snapshot import TableEntry
@@ -21,7 +24,24 @@ _FEW = 1024
 _MANY = 50
 """Fetching is for at most `_FEW` rows, and for less than one row in `_MANY`."""
 _PATIENCE = 8
+_ROWS_AT_ONCE = 64
+_ROWS_PER_FETCH = 50_000
 Ints = np.ndarray[Any, np.dtype[np.int64]]
+
+
+@dataclass(frozen=True)
+class _Sorted:
+    """A column in order, for searching: `values` are sorted, and `places` say where they came from."""
+
+    values: Any
+    places: Ints
+
+    def places_of(self, value: Any) -> list[int]:
+        """The rows that have a value."""
+        key = (lambda scalar: scalar.as_py()) if isinstance(self.values, pa.Array) else int
+        first, last = bisect_left(self.values, value, key=key), bisect_right(self.values, value, key=key)
+        found: list[int] = self.places[first:last].tolist()
+        return found
 
 
 class LoadedTable:
@@ -31,6 +51,7 @@ class LoadedTable:
         self.table = table
         self._asked: dict[str, int] = {}
         self._columns: dict[str, pa.Array] = {}
+        self._orders: dict[str, _Sorted] = {}
         self._lock = threading.Lock()
         self.count = table.row_count
 
@@ -46,16 +67,21 @@ class LoadedTable:
         """Whether some columns are in memory."""
         return all(name in self._columns for name in names)
 
-    def is_worth_loading(self, name: str) -> bool:
-        """Whether a column was asked for so often that having it costs less than asking again. Counts as asking."""
+    def is_worth_loading(self, name: str, rows: int = 1, patience: int = _PATIENCE) -> bool:
+        """Whether a column was asked for so often that having it costs less than asking again. Counts as asking.
+
+        Fetching costs something for every row, so many rows at a time use up patience sooner.
+        """
         with self._lock:
-            self._asked[name] = self._asked.get(name, 0) + 1
-            return self._asked[name] > _PATIENCE
+            self._asked[name] = self._asked.get(name, 0) + 1 + rows // _ROWS_AT_ONCE
+            return self._asked[name] > patience
 
     def take(self, name: str, places: Ints) -> pa.Array:
         """A column at some places (none negative). A few rows of a large table are fetched, many loaded for good."""
         few = len(places) <= min(_FEW, self.count // _MANY)
-        if self.is_loaded(name) or not few or self.is_worth_loading(name):
+        # Loading a column of a small table costs hardly more than one fetch.
+        patience = min(_PATIENCE, self.count // _ROWS_PER_FETCH)
+        if self.is_loaded(name) or not few or self.is_worth_loading(name, len(places), patience):
             return self.column(name).take(pa.array(places))
         distinct, which = np.unique(places, return_inverse=True)
         found = _one_array(self.table.take(distinct, [name])[name])
@@ -69,6 +95,24 @@ class LoadedTable:
         hits = pc.is_in(self.column("id"), value_set=ids)
         places: Ints = np.flatnonzero(hits.to_numpy(zero_copy_only=False)).astype(np.int64)
         return places
+
+    def places_with(self, name: str, values: list[Any]) -> Ints | None:
+        """The places of rows whose (loaded) column has one of some values, in order; None when only a scan can tell.
+
+        Sorting a column pays when it is searched again and again, so it is not done at once.
+        """
+        column = self._columns[name]
+        if column.null_count or not (pa.types.is_integer(column.type) or pa.types.is_string(column.type)):
+            return None
+        order = self._orders.get(name)
+        if order is None:
+            if not self.is_worth_loading(f"order {name}"):
+                return None
+            order = self._orders[name] = _order_of(column)
+        found: set[int] = set()
+        for value in values:
+            found.update(order.places_of(value))
+        return np.array(sorted(found), np.int64)
 
     def columns(self, names: list[str]) -> None:
         """Load several columns in one scan."""
@@ -86,6 +130,7 @@ class PinCache:
         self._store = store
         self._tables: OrderedDict[tuple[str, int], LoadedTable] = OrderedDict()
         self._derived: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
+        self.kept = Kept()
         self._lock = threading.Lock()
 
     def table(self, entry: TableEntry) -> LoadedTable:
@@ -109,6 +154,8 @@ class PinCache:
         """A value computed from pins, built once."""
         with self._lock:
             found = self._derived.get(key)
+            if found is not None:
+                self._derived.move_to_end(key)
         if found is None:
             found = build()
             with self._lock:
@@ -116,6 +163,16 @@ class PinCache:
                 while len(self._derived) > _MAX_PINS:
                     self._derived.popitem(last=False)
         return found
+
+
+def _order_of(column: pa.Array) -> _Sorted:
+    """Texts sort by their bytes, which is how Python compares them too."""
+    if pa.types.is_string(column.type):
+        places = pc.array_sort_indices(column)
+        return _Sorted(column.take(places), places.to_numpy().astype(np.int64))
+    values = column.to_numpy()
+    order = np.argsort(values, kind="stable")
+    return _Sorted(values[order], order)
 
 
 def _one_array(column: pa.ChunkedArray) -> pa.Array:

@@ -69,8 +69,10 @@ def groups(columns: list[Ints], length: int) -> tuple[Ints, Ints]:
     rows = np.arange(length, dtype=np.int64)
     place = np.empty(int(combined.max(initial=0)) + 1, np.int64)
     place[combined[::-1]] = rows[::-1]
-    first = np.flatnonzero(place[combined] == rows)
-    place[combined[first]] = np.arange(len(first))
+    used = np.flatnonzero(np.bincount(combined))
+    order = np.argsort(place[used])
+    first: Ints = place[used[order]]
+    place[used[order]] = np.arange(len(first))
     return place[combined], first
 
 

@@ -55,7 +55,10 @@ class Ranking:
 
     def _fused(self, score: ir.Rrf, frame: Frame) -> pa.Array:
         var = score.left.var
-        entities, which = np.unique(frame.numbers[var], return_inverse=True)
+        entities = frame.numbers[var]
+        which: Ints | slice = slice(None)
+        if not (entities[1:] > entities[:-1]).all():
+            entities, which = np.unique(entities, return_inverse=True)
         distinct = Frame(len(entities), {var: entities})
         constant = float(Evaluator(self._data, self._scope, self._request, Frame(1)).scalar(score.k).as_py())
         total = np.zeros(len(entities))
@@ -71,9 +74,13 @@ class Ranking:
         if isinstance(arm, ir.Bm25):
             known &= numbers > 0
             numbers = -numbers
-        ids = ranks(self._data.take(self._scope.nodes[arm.var], "id", entities))
-        order = np.lexsort((ids, numbers))
-        best = order[known[order]][: self._limit]
+        rows = np.flatnonzero(known)
+        if self._limit and self._limit < len(rows):
+            # Whatever their ids, rows behind the last place that counts need no order.
+            last = np.partition(numbers[rows], self._limit - 1)[self._limit - 1]
+            rows = rows[numbers[rows] <= last]
+        ids = ranks(self._data.take(self._scope.nodes[arm.var], "id", entities[rows]))
+        best = rows[np.lexsort((ids, numbers[rows]))][: self._limit]
         worth = np.zeros(len(entities))
         worth[best] = 1.0 / (constant + np.arange(len(best)) + 1.0)
         return worth

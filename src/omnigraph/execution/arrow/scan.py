@@ -6,13 +6,16 @@ leaves little of a large table is decided by storage. What is asked often enough
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 
 from omnigraph.datatypes import Scalar, canonical_text
 from omnigraph.execution.arrow.data import GraphData, Ints
 from omnigraph.execution.arrow.evaluate import Evaluator, Request, Scope
-from omnigraph.execution.arrow.frame import Frame
+from omnigraph.execution.arrow.frame import Bools, Frame
 from omnigraph.query import ir
 from omnigraph.query.plan.estimate import selectivity
 from omnigraph.query.plan.model import Scan, Seek
@@ -21,6 +24,8 @@ from omnigraph.schema.catalog import NodeType
 from omnigraph.storage.tables import Table
 
 LARGE_TABLE = 200_000
+_WIDE = 200
+"""A condition on less than one node in so many is not worth judging all nodes for."""
 SELECTIVE = 0.1
 
 
@@ -35,40 +40,110 @@ class Scanner:
     def numbers(self, scan: Scan) -> Ints:
         """The nodes of a scan."""
         parts = [self._of_type(scan, self._data.catalog.node(name)) for name in scan.types]
+        if len(parts) == 1:
+            return parts[0]
         return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
     def candidates(self, var: str, filters: tuple[ir.Expr, ...], numbers: Ints | None = None) -> Ints:
         """Nodes of a variable (or those given) that pass some filters on it alone."""
-        found = self._data.all_of(self._scope.nodes[var]) if numbers is None else numbers
+        types = self._scope.nodes[var]
+        found = self._data.all_of(types) if numbers is None else numbers
+        if len(types) == 1 and filters and found is self._data.all_of(types):
+            passing = self._passing(var, types[0], filters)
+            if passing is not None:
+                return passing
         for condition in filters:
-            found = found[self._evaluator(Frame(len(found), {var: found})).mask(condition)]
+            found = found[self.mask(var, condition, found)]
         return found
+
+    def mask(self, var: str, condition: ir.Expr, numbers: Ints) -> Bools:
+        """Which of some nodes of a variable pass a filter on it alone."""
+        types = self._scope.nodes[var]
+        verdict = self._verdict(types[0], condition, numbers) if len(types) == 1 else None
+        if verdict is None:
+            return self._evaluator(Frame(len(numbers), {var: numbers})).mask(condition)
+        if numbers is self._data.all_of(types):
+            return verdict
+        judged: Bools = verdict[numbers - self._data.nodes[types[0]].offset]
+        return judged
+
+    def _passing(self, var: str, type_name: str, filters: tuple[ir.Expr, ...]) -> Ints | None:
+        """All nodes of a type that pass some filters, from memory when the same was asked before."""
+        keys = [_verdict_key(condition, self._request) for condition in filters]
+        if None in keys:
+            return None
+        every = self._data.all_of((type_name,))
+
+        def judge() -> Ints:
+            masks = [self.mask(var, condition, every) for condition in filters]
+            places: Ints = np.flatnonzero(np.logical_and.reduce(masks) if len(masks) > 1 else masks[0])
+            return places
+
+        pin = self._data.pin(self._data.catalog.node(type_name))
+        return self._data.kept.get(("passing", pin, *keys), judge) + self._data.nodes[type_name].offset
+
+    def _verdict(self, type_name: str, condition: ir.Expr, numbers: Ints) -> Bools | None:
+        """What a condition says of every node of a type, by place, if that is known or worth finding out.
+
+        It is when all nodes are asked about anyway, and when the same is asked again and again of columns in memory. A
+        condition that can fail is judged on the nodes at hand only: others must not make the query fail.
+        """
+        node = self._data.catalog.node(type_name)
+        key = _verdict_key(condition, self._request)
+        if key is None:
+            return None
+        key = ("verdict", self._data.pin(node), *key)
+        kept = self._data.kept
+        every = self._data.all_of((type_name,))
+        if numbers is not every:
+            found = kept.find(key)
+            is_ready = self._data.loaded(node).is_loaded(*self._columns(node, (condition,)))
+            if found is not None or not is_ready or len(every) > _WIDE * len(numbers) or not kept.is_wanted(key):
+                return found
+        var = next(iter(ir.variables(condition)))
+        return kept.get(key, lambda: self._evaluator(Frame(len(every), {var: every})).mask(condition))
 
     def _evaluator(self, frame: Frame) -> Evaluator:
         return Evaluator(self._data, self._scope, self._request, frame)
 
     def _of_type(self, scan: Scan, node: NodeType) -> Ints:
         span = self._data.nodes[node.name]
-        everything = np.arange(span.offset, span.offset + span.count, dtype=np.int64)
+        everything = self._data.all_of((node.name,))
         if not span.count:
             return everything
         done: tuple[ir.Expr, ...] = ()
-        if scan.seek is not None and not self._is_loaded(node, (scan.seek.condition,)):
-            everything = self._sought(scan.seek, node)
-            done = (scan.seek.condition,)
+        if scan.seek is not None:
+            found = self._found_in_memory if self._is_loaded(node, (scan.seek.condition,)) else self._sought
+            sought = found(scan.seek, node)
+            if sought is not None:
+                everything, done = sought, (scan.seek.condition,)
         elif scan.pushed and self._is_worth_pushing(scan, node):
-            found = self._decided_by_storage(scan.pushed, node)
-            if found is not None:
-                everything, done = found, scan.pushed
+            decided = self._decided_by_storage(scan.pushed, node)
+            if decided is not None:
+                everything, done = decided, scan.pushed
         rest = tuple(f for f in scan.filters if f not in done)
         scope = Scope({**self._scope.nodes, scan.var: (node.name,)}, self._scope.edges)
         own = Scanner(self._data, scope, self._request) if len(scan.types) > 1 else self
         return own.candidates(scan.var, rest, everything)
 
+    def _found_in_memory(self, seek: Seek, node: NodeType) -> Ints | None:
+        """Nodes by key or id from their column, once it was searched so often that it is sorted."""
+        column = self._data.physical(node, node.key[0]) if seek.is_key else "id"
+        loaded = self._data.loaded(node)
+        loaded.column(column)
+        places = loaded.places_with(column, [v for v in self._values(seek) if v is not None])
+        return None if places is None else places + self._data.nodes[node.name].offset
+
+    def _values(self, seek: Seek) -> list[Any]:
+        """The values that are looked for; parameters are typed already."""
+        value = self._request.params[seek.values.name] if isinstance(seek.values, ir.Param) else None
+        if not isinstance(seek.values, ir.Param):
+            value = self._evaluator(Frame(1)).scalar(seek.values).as_py()
+        return value if isinstance(value, list) else [value]
+
     def _sought(self, seek: Seek, node: NodeType) -> Ints:
         """Nodes by key or id: the ids are known, so only the key index is asked."""
-        value = self._evaluator(Frame(1)).scalar(seek.values).as_py()
-        values = value if isinstance(value, list) else [value]
+        values = self._values(seek)
         scalar = Scalar.STRING
         if seek.is_key:
             kind = node.property(node.key[0]).type
@@ -125,6 +200,20 @@ class Scanner:
         if None in parts:
             return None
         return "FALSE" if "FALSE" in parts else " AND ".join(p for p in parts if p is not None)
+
+
+def _verdict_key(condition: ir.Expr, request: Request) -> tuple[Hashable, ...] | None:
+    """What decides the verdict of a condition on one pin; None when it must not be kept."""
+    values: list[Hashable] = []
+    for each in ir.walk(condition):
+        if isinstance(each, (ir.Now, ir.Arithmetic, ir.Negate)):
+            return None
+        if isinstance(each, ir.Param):
+            value = request.params[each.name]
+            if isinstance(value, list):
+                return None
+            values.append((type(value), value))
+    return condition, *values
 
 
 def _by_index(table: Table, where: str) -> str:

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from omnigraph.execution.arrow.pins import PinCache
 from omnigraph.execution.arrow.texts import Texts
-from omnigraph.execution.arrow.topology import Adjacency, Ends, Ints, arcs, build_adjacency, extended, narrow
+from omnigraph.execution.arrow.topology import Adjacency, Ends, Ints, arcs, build_adjacency, extended, is_to_one, narrow
 from omnigraph.storage.derived import Derived
 from omnigraph.versioning.snapshot import TableEntry
 from omnigraph.versioning.staging import open_table
@@ -128,7 +128,8 @@ class Topologies:
             arrays = self._stored(pins, kind, {"starts", "targets", "edges"})
             if arrays is None:
                 arrays = self._made(pins, kind, extend, build)
-            return Adjacency(arrays["starts"], arrays["targets"], arrays["edges"])
+            starts, targets = arrays["starts"], arrays["targets"]
+            return Adjacency(starts, targets, arrays["edges"], to_one=is_to_one(starts, targets))
 
         found: Adjacency = self._cache.derived(("adjacency", kind, *pins.key), load)
         return found

@@ -18,8 +18,6 @@ Guard = Callable[[int], None]
 """Refuses to make too many rows."""
 _INT32 = 2**31
 _NOTHING: Ints = np.empty(0, np.int64)
-REVERSED = {"out": "in", "in": "out", "both": "both"}
-"""The direction of a traversal seen from its other end."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +39,8 @@ class Adjacency:
     """Neighbours of every node of one type (or of all), and where the types lie in the snapshot's numbering.
 
     `targets` and `edges` are places within their types; `edges` is empty when pairs were made distinct. The arrays
-    belong to pins and are shared by snapshots; only the offsets are a snapshot's own.
+    belong to pins and are shared by snapshots; only the offsets are a snapshot's own. `to_one`: every node has exactly
+    one neighbour, so `targets` is a column of the nodes.
     """
 
     starts: Ints
@@ -50,6 +49,8 @@ class Adjacency:
     near_offset: int = 0
     far_offset: int = 0
     edge_offset: int = 0
+    far_count: int = 0
+    to_one: bool = False
 
     @property
     def near_count(self) -> int:
@@ -77,10 +78,25 @@ class Adjacency:
             return False
         return bool((nodes[1:] - nodes[:-1] == 1).all())
 
+    def _are_own(self, nodes: Ints) -> bool:
+        """Whether all of these are nodes of the expanded end."""
+        least, most = self.near_offset, self.near_offset + self.near_count
+        return not len(nodes) or (int(nodes.min()) >= least and int(nodes.max()) < most)
+
     def expand(self, nodes: Ints) -> tuple[Ints, Ints]:
         """For each node in turn: its place in the input, repeated, and the places of its neighbours in `targets`."""
+        return self._expand(nodes, lambda _: None)
+
+    def _expand(self, nodes: Ints, guard: Guard) -> tuple[Ints, Ints]:
+        if self.to_one and self._are_own(nodes):
+            guard(len(nodes))
+            return np.arange(len(nodes), dtype=np.int64), nodes - self.near_offset
         degrees = self.degrees(nodes)
         total = int(degrees.sum())
+        guard(total)
+        if len(nodes) == 1:
+            first = int(self.starts[nodes[0] - self.near_offset]) if total else 0
+            return np.zeros(total, np.int64), np.arange(first, first + total, dtype=np.int64)
         rows = np.repeat(np.arange(len(nodes), dtype=np.int64), degrees)
         present = degrees > 0
         firsts = np.repeat(self.starts[nodes[present] - self.near_offset], degrees[present])
@@ -89,11 +105,14 @@ class Adjacency:
 
     def row_sums(self, weights: Ints) -> Ints:
         """For every node of the expanded end: the sum of the weights of its neighbours, given per node they can be."""
+        if self.to_one:
+            single: Ints = weights.take(self.targets)
+            return single
         # Half as wide is twice as fast, where no sum can overflow.
         is_small = int(weights.max(initial=0)) * max(1, len(self.targets)) < _INT32
         values = weights.astype(np.int32) if is_small else weights
         running = np.zeros(len(self.targets) + 1, values.dtype)
-        np.cumsum(values[self.targets], out=running[1:])
+        np.cumsum(values.take(self.targets), out=running[1:])
         sums: Ints = np.diff(running[self.starts]).astype(np.int64)
         return sums
 
@@ -105,8 +124,7 @@ class Adjacency:
 
     def neighbours(self, nodes: Ints, guard: Guard) -> tuple[Ints, Ints, Ints]:
         """For each node in turn: its place in the input, repeated, its neighbours, and the edges to them, if kept."""
-        guard(int(self.degrees(nodes).sum()))
-        rows, places = self.expand(nodes)
+        rows, places = self._expand(nodes, guard)
         if not len(self.edges):
             return rows, self.reached(places), _NOTHING
         return rows, self.reached(places), self.edges[places].astype(np.int64) + self.edge_offset
@@ -155,6 +173,11 @@ def build_adjacency(found: Arcs, near_count: int, far_count: int, *, distinct: b
     starts = np.zeros(near_count + 1, np.int64)
     np.cumsum(np.bincount(source, minlength=near_count), out=starts[1:])
     return Adjacency(starts, narrow(target), narrow(numbers))
+
+
+def is_to_one(starts: Ints, targets: Places) -> bool:
+    """Whether every node has exactly one neighbour."""
+    return len(targets) == len(starts) - 1 and bool((starts[1:] - starts[:-1] == 1).all())
 
 
 def extended(old: Adjacency, added: Arcs, near_count: int, far_count: int, *, distinct: bool) -> Adjacency:

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 
 from omnigraph.query import ir
 
+REVERSED: Mapping[ir.Direction, ir.Direction] = {"out": "in", "in": "out", "both": "both"}
+"""The direction of a traversal seen from its other end."""
+
 
 @dataclass(frozen=True)
 class Sizes:
@@ -64,6 +67,11 @@ class Expand:
     own: tuple[ir.Expr, ...]
     rows: float
 
+    @property
+    def direction(self) -> ir.Direction:
+        """The direction of the edges, seen from the bound end."""
+        return self.edge.direction if self.forward else REVERSED[self.edge.direction]
+
 
 @dataclass(frozen=True, slots=True)
 class Filter:
@@ -117,6 +125,7 @@ class QueryPlan:
 
     `count` replaces `match` when counting suffices and no filter leaves few nodes to start from. `stops_early`: rows
     may be made in slices until there are enough of them. `cuts_first`: rows are ordered and cut before projection.
+    `carried`: the variables that are read after each step of `match`, where the others can be dropped.
     """
 
     query: ir.QueryIR
@@ -125,6 +134,7 @@ class QueryPlan:
     stops_early: bool
     cuts_first: bool
     finish: tuple[Finish, ...]
+    carried: tuple[frozenset[str], ...] | None = None
 
 
 def steps(plan: tuple[Step, ...]) -> Iterator[Step]:

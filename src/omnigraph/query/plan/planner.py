@@ -8,6 +8,7 @@ from omnigraph.query import ir
 from omnigraph.query.ir_text import expr_text
 from omnigraph.query.plan.counting import counting_roots
 from omnigraph.query.plan.cutting import cuts_first, stops_early
+from omnigraph.query.plan.liveness import carried
 from omnigraph.query.plan.model import CountPaths, Finish, QueryPlan, Sizes
 from omnigraph.query.plan.ordering import BlockOrder
 
@@ -18,7 +19,8 @@ def plan_query(query: ir.QueryIR, sizes: Sizes) -> QueryPlan:
     roots = counting_roots(query)
     types = {n.var: n.types for n in query.pattern.nodes}
     count = CountPaths(roots, float(min((sizes.of(types[r]) for r in roots), default=0))) if roots else None
-    return QueryPlan(query, match, count, stops_early(query), cuts_first(query), tuple(_finish(query, rows)))
+    finish = tuple(_finish(query, rows))
+    return QueryPlan(query, match, count, stops_early(query), cuts_first(query), finish, carried(query, match))
 
 
 def _finish(query: ir.QueryIR, rows: float) -> Iterator[Finish]:

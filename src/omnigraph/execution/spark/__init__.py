@@ -1,0 +1,1 @@
+"""The second executor: the same plans on Spark DataFrames. Loaded only when it is asked for."""

@@ -1,0 +1,156 @@
+"""Bindings as columns of a DataFrame, and what a query needs of each variable.
+
+A bound variable `p` is two columns, `v:p` (the id, null for an optional without a match) and `t:p` (the number of its
+type, types in order of their names), and one column `p:p:name` per property that the query reads. A path is `w:path`:
+the ids of its nodes. Types here are those of storage; Spark's own are only worn on the way through it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.datatypes import Scalar
+from omnigraph.execution.arrow.evaluate import Scope
+from omnigraph.execution.arrow.frame import Frame
+from omnigraph.query import ir
+from omnigraph.schema.catalog import Catalog, EntityType
+
+Kinds = dict[str, pa.DataType]
+IDS = pa.string()
+TYPES = pa.int32()
+PATHS = pa.list_(pa.string())
+_BASES = (ir.Prop, ir.EntityId, ir.Entity, ir.PathLength, ir.PathNodes)
+
+
+def id_of(var: str) -> str:
+    """The column of a variable's ids."""
+    return f"v:{var}"
+
+
+def type_of(var: str) -> str:
+    """The column of a variable's types."""
+    return f"t:{var}"
+
+
+def path_of(var: str) -> str:
+    """The column of a path."""
+    return f"w:{var}"
+
+
+def prop_of(var: str, name: str) -> str:
+    """The column of a property."""
+    return f"p:{var}:{name}"
+
+
+def bound_variables(columns: Iterable[str]) -> list[str]:
+    """The nodes and edges that some columns bind."""
+    return [name[2:] for name in columns if name.startswith("v:")]
+
+
+@dataclass(frozen=True)
+class PropertyColumn:
+    """One column of property values, and the physical column of each type that has the property."""
+
+    column: str
+    name: str
+    kind: pa.DataType
+    physical: Mapping[str, str]
+
+
+class Needs:
+    """The properties that a query reads, by variable."""
+
+    def __init__(self, query: ir.QueryIR, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._named: dict[str, set[str]] = {}
+        self._whole = {c.expr.var for c in query.outputs if isinstance(c.expr, ir.Entity)}
+        for expr in expressions(query):
+            for each in ir.walk(expr):
+                if isinstance(each, ir.Prop):
+                    self._named.setdefault(each.var, set()).add(each.name)
+
+    def of(self, var: str, scope: Scope) -> list[PropertyColumn]:
+        """The property columns of a variable, of all its types together."""
+        is_edge = var in scope.edges
+        found: dict[str, PropertyColumn] = {}
+        for name in scope.edges[var] if is_edge else scope.nodes[var]:
+            entity: EntityType = self._catalog.edge(name) if is_edge else self._catalog.node(name)
+            for prop in entity.properties:
+                if prop.name in self._named.get(var, ()) or (var in self._whole and _is_shown(prop)):
+                    kind = entity.arrow_schema.field(prop.column).type
+                    column = prop_of(var, prop.name)
+                    if column in found and found[column].kind != kind:
+                        column = f"{column}#{name}"  # types may disagree on what is not the interface's
+                    earlier = dict(found[column].physical) if column in found else {}
+                    found[column] = PropertyColumn(column, prop.name, kind, {**earlier, name: prop.column})
+        return [found[column] for column in sorted(found)]
+
+
+def _is_shown(prop: Any) -> bool:
+    return not prop.type.is_vector and prop.type.scalar is not Scalar.BLOB
+
+
+def expressions(query: ir.QueryIR) -> Iterator[ir.Expr]:
+    """Every expression of a query."""
+    for block in ir.blocks(query.pattern):
+        yield from block.filters
+    yield from (column.expr for column in query.outputs)
+    yield from (key.expr for key in query.order)
+    if query.having is not None:
+        yield query.having
+
+
+def bases(exprs: Iterable[ir.Expr]) -> list[ir.Expr]:
+    """What expressions read of the bindings themselves."""
+    return list(dict.fromkeys(each for expr in exprs for each in ir.walk(expr) if isinstance(each, _BASES)))
+
+
+def outside_aggregates(expr: ir.Expr) -> Iterator[ir.Expr]:
+    """The expression and what is inside it, without the operands of aggregates."""
+    yield expr
+    if not isinstance(expr, ir.Aggregate):
+        for child in ir.children(expr):
+            yield from outside_aggregates(child)
+
+
+def columns_of(base: ir.Expr) -> str:
+    """The column that a base expression is read from."""
+    match base:
+        case ir.Prop(var, name):
+            return prop_of(var, name)
+        case ir.EntityId(var) | ir.Entity(var):
+            return id_of(var)
+        case ir.PathLength(var) | ir.PathNodes(var):
+            return path_of(var)
+        case _:
+            raise AssertionError(f"{base} is not read from a column")
+
+
+def values_of(base: ir.Expr, column: pa.Array) -> pa.Array:
+    """The value of a base expression from its column."""
+    if isinstance(base, ir.PathLength):
+        return pc.subtract(pc.list_value_length(column).cast(pa.int64()), pa.scalar(1, pa.int64()))
+    return column
+
+
+def stored(column: Any, kind: pa.DataType) -> pa.Array:
+    """A column as storage has it."""
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    return column if column.type == kind else column.cast(kind)
+
+
+def frame_of(columns: Iterable[tuple[str, Any]], length: int) -> Frame:
+    """A frame that knows which variables are bound; their numbers mean nothing else."""
+    numbers = {
+        name[2:]: np.where(column.is_null().to_numpy(zero_copy_only=False), -1, 0).astype(np.int64)
+        for name, column in columns
+        if name.startswith("v:")
+    }
+    return Frame(length, numbers)

@@ -1,0 +1,137 @@
+"""Running a read on Spark: patterns, filters and groups are distributed; a small result is finished in this process."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
+
+from omnigraph.errors import Unsupported
+from omnigraph.execution.arrow.engine import Projection
+from omnigraph.execution.arrow.evaluate import Request
+from omnigraph.execution.arrow.governor import Governor, Limits
+from omnigraph.execution.arrow.match import scope_of
+from omnigraph.execution.embedding import provider_from_env
+from omnigraph.execution.spark.collected import CollectedGraph
+from omnigraph.execution.spark.columns import (
+    Needs,
+    bases,
+    bound_variables,
+    columns_of,
+    expressions,
+    id_of,
+    stored,
+    type_of,
+    values_of,
+)
+from omnigraph.execution.spark.grouping import grouped
+from omnigraph.execution.spark.match import NOTHING_BOUND, Bound, Matcher, schema_of
+from omnigraph.execution.spark.scans import Source
+from omnigraph.execution.spark.tasks import Computation, kind_of, refusal_in
+from omnigraph.query import ir
+from omnigraph.query.plan import QueryPlan
+from omnigraph.query.plan.cutting import sort_key
+from omnigraph.schema.catalog import Catalog
+from omnigraph.versioning.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_ANONYMOUS = re.compile(r"_\d+")
+_SEARCHING = {ir.Bm25: "bm25", ir.Nearest: "nearest", ir.Rrf: "rrf"}
+
+
+class SparkExecutor:
+    """Runs queries on a Spark session."""
+
+    def __init__(self, spark: SparkSession, uri: str, limits: Limits) -> None:
+        self._spark = spark
+        self._uri = uri
+        self._limits = limits
+
+    def execute(self, plan: QueryPlan, snapshot: Snapshot, catalog: Catalog, params: Mapping[str, Any]) -> pa.Table:
+        """The result of a query, columns in the order of its outputs."""
+        refuse_search(plan.query)
+        try:
+            return self._executed(plan, snapshot, catalog, params)
+        except PySparkException as error:
+            refusal = refusal_in(str(error))
+            if refusal is None:
+                raise
+            raise refusal from None
+
+    def _executed(self, plan: QueryPlan, snapshot: Snapshot, catalog: Catalog, params: Mapping[str, Any]) -> pa.Table:
+        query = plan.query
+        request = Request(params, dt.datetime.now(dt.UTC))
+        needs = Needs(query, catalog)
+        scope = scope_of(query.pattern)
+        governor = Governor(self._limits)
+        matcher = Matcher(Source(self._spark, self._uri, snapshot, catalog), needs, scope, request)
+        bound = matcher.run(plan.match, NOTHING_BOUND)
+        unfinished: Any = None
+        projection = Projection(plan, unfinished, scope, _on_driver(request), governor)
+        columns: Mapping[ir.Expr, str] = {}
+        if query.is_aggregate:
+            groups = grouped(bound, query, projection.keys(), projection.aggregates(), request)
+            bound, columns = groups.bound, groups.columns
+        else:
+            paths = [b for b in bases(expressions(query)) if isinstance(b, (ir.PathLength, ir.PathNodes))]
+            columns = {base: columns_of(base) for base in paths}
+            bound = _cut(bound, plan, projection.wanted_rows(), request)
+        table = self._collected(bound, governor)
+        graph: Any = CollectedGraph(table, scope, needs, catalog)
+        projection = Projection(plan, graph, scope, _on_driver(request), governor)
+        known = {expr: values_of(expr, table[name].combine_chunks()) for expr, name in columns.items()}
+        return projection.finished(graph.frame, known)
+
+    def _collected(self, bound: Bound, governor: Governor) -> pa.Table:
+        """The rows in this process, in the types of storage; too many are refused before they arrive."""
+        assert bound.rows is not None
+        most = self._limits.max_rows
+        table = bound.rows.select(*bound.kinds).limit(most + 1).toArrow()
+        governor.check_rows(table.num_rows, max(len(bound.kinds), 1))
+        arrays = [stored(table[name], kind) for name, kind in bound.kinds.items()]
+        return pa.table(arrays, names=list(bound.kinds))
+
+
+def refuse_search(query: ir.QueryIR) -> None:
+    """Search needs statistics of whole columns, which the embedded engine keeps in its indexes."""
+    for expr in expressions(query):
+        for each in ir.walk(expr):
+            name = each.kind if isinstance(each, ir.TextMatch) else _SEARCHING.get(type(each))
+            if name is not None:
+                raise Unsupported(f"engine 'spark' does not answer {name}()", hint="use engine='arrow' for this query")
+
+
+def _on_driver(request: Request) -> Request:
+    return Request(request.params, request.now, lambda: provider_from_env(os.environ))
+
+
+def _cut(bound: Bound, plan: QueryPlan, wanted: int | None, request: Request) -> Bound:
+    """Only the rows that the result can show, where the order of rows decides that and nothing after it."""
+    assert bound.rows is not None
+    if wanted is None or not (plan.cuts_first or plan.stops_early):
+        return bound
+    if not plan.query.order:
+        return Bound(bound.rows.limit(wanted), bound.kinds)
+    keys = [sort_key(plan.query, key) for key in plan.query.order]
+    names = {f"o:{number}": key for number, key in enumerate(keys)}
+    kinds = {name: kind_of(key, request, bound.kinds) for name, key in names.items()}
+    out = {**bound.kinds, **kinds}
+    computation = Computation(request, bound.kinds, tuple(out), (), tuple(names.items()), kinds)
+    rows = bound.rows.select(*bound.kinds).mapInArrow(computation, schema_of(out))
+    order = [
+        F.col(name).desc_nulls_last() if key.descending else F.col(name).asc_nulls_first()
+        for name, key in zip(names, plan.query.order, strict=True)
+    ]
+    variables = bound_variables(bound.kinds)
+    by_name = sorted(variables, key=lambda var: (_ANONYMOUS.fullmatch(var) is not None, var))
+    order += [F.col(id_of(var)).asc_nulls_first() for var in by_name]
+    order += [F.col(type_of(var)).asc_nulls_first() for var in sorted(variables)]
+    return Bound(rows.orderBy(*order).limit(wanted).select(*bound.kinds), bound.kinds)

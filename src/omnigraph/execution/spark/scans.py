@@ -1,0 +1,186 @@
+"""Nodes and edges of a snapshot as DataFrames, read by tasks straight from storage with only the columns needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.execution.arrow.evaluate import Request, Scope
+from omnigraph.execution.spark.columns import IDS, TYPES, Kinds, Needs, PropertyColumn, id_of, type_of
+from omnigraph.execution.spark.frames import spark_arrow_type, spark_schema
+from omnigraph.execution.spark.tasks import Computation, worn
+from omnigraph.execution.spark.workers import store_of
+from omnigraph.query import ir
+from omnigraph.query.plan.pushdown import predicate
+from omnigraph.schema.catalog import Catalog, EdgeType, EntityType
+from omnigraph.versioning.snapshot import Snapshot, TableEntry
+from omnigraph.versioning.staging import open_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ROWS_PER_TASK = 1 << 20
+NEAR, NEAR_TYPE, FAR, FAR_TYPE = "near", "near_type", "far", "far_type"
+ENDS = (NEAR_TYPE, NEAR, FAR_TYPE, FAR)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some fragments of one table, for one task: (column, physical column or None) pairs, and numbers of types."""
+
+    entry: TableEntry
+    fragments: tuple[int, ...]
+    type_number: int
+    columns: tuple[tuple[str, str | None, pa.DataType], ...]
+    where: str | None = None
+    source_type: int = -1
+    target_type: int = -1
+
+
+class Source:
+    """One snapshot of a graph as DataFrames."""
+
+    def __init__(self, spark: SparkSession, uri: str, snapshot: Snapshot, catalog: Catalog) -> None:
+        self._spark = spark
+        self._uri = uri
+        self._snapshot = snapshot
+        self._catalog = catalog
+        self.node_numbers = {name: number for number, name in enumerate(sorted(catalog.nodes))}
+        self.edge_numbers = {name: number for number, name in enumerate(sorted(catalog.edges))}
+
+    def nodes(
+        self, var: str, scope: Scope, needs: Needs, request: Request, filters: tuple[ir.Expr, ...] = (),
+        pushed: tuple[ir.Expr, ...] = (),
+    ) -> tuple[DataFrame, Kinds]:  # fmt: skip
+        """The nodes that a variable can be, with the properties that are needed of it."""
+        columns = needs.of(var, scope)
+        pieces: list[Piece] = []
+        for name in scope.nodes[var]:
+            entity = self._catalog.node(name)
+            where = _predicate(pushed, entity, request)
+            if where != "FALSE":
+                pieces += self._pieces(entity, self.node_numbers[name], columns, where)
+        kinds = {type_of(var): TYPES, id_of(var): IDS, **{c.column: c.kind for c in columns}}
+        names = tuple(kinds)
+        reader = NodeReader(self._uri, tuple(pieces), names, Computation(request, kinds, names, filters))
+        return self._frame(reader, len(pieces), kinds), kinds
+
+    def edges(
+        self, edge_types: tuple[str, ...], direction: str, edge_var: str | None, scope: Scope, needs: Needs
+    ) -> tuple[DataFrame, Kinds]:
+        """Steps along edges: both ends, and the edge itself where it has a name. Unnamed, each pair is there once."""
+        columns = needs.of(edge_var, scope) if edge_var is not None else []
+        kinds: Kinds = {NEAR_TYPE: TYPES, NEAR: IDS, FAR_TYPE: TYPES, FAR: IDS}
+        if edge_var is not None:
+            kinds |= {type_of(edge_var): TYPES, id_of(edge_var): IDS, **{c.column: c.kind for c in columns}}
+        pieces: list[Piece] = []
+        for name in edge_types:
+            pieces += self._pieces(self._catalog.edge(name), self.edge_numbers[name], columns, None)
+        reader = EdgeReader(self._uri, tuple(pieces), tuple(kinds), direction, edge_var)
+        frame = self._frame(reader, len(pieces), kinds)
+        return (frame if edge_var is not None else frame.dropDuplicates(list(ENDS))), kinds
+
+    def _pieces(
+        self, entity: EntityType, number: int, columns: list[PropertyColumn], where: str | None
+    ) -> Iterator[Piece]:
+        entry = self._snapshot.table(entity.table_key)
+        wanted = tuple((c.column, c.physical.get(entity.name), c.kind) for c in columns)
+        ends = (-1, -1)
+        if isinstance(entity, EdgeType):
+            ends = (self.node_numbers[entity.source], self.node_numbers[entity.target])
+        group: list[int] = []
+        rows = 0
+        for fragment_id, fragment in open_table(store_of(self._uri), entry).fragments.items():
+            group.append(fragment_id)
+            rows += fragment.physical_rows
+            if rows >= ROWS_PER_TASK:
+                yield Piece(entry, tuple(group), number, wanted, where, *ends)
+                group, rows = [], 0
+        if group:
+            yield Piece(entry, tuple(group), number, wanted, where, *ends)
+
+    def _frame(self, reader: Any, tasks: int, kinds: Kinds) -> DataFrame:
+        schema = spark_schema(pa.schema([(name, spark_arrow_type(kind)) for name, kind in kinds.items()]))
+        count = max(tasks, 1)
+        return self._spark.range(0, tasks, 1, count).mapInArrow(reader, schema)
+
+
+def _predicate(pushed: tuple[ir.Expr, ...], entity: EntityType, request: Request) -> str | None:
+    """What storage can decide, in its words; the conditions are judged again by the task."""
+    parts = [predicate(c, request.params, lambda name: f"`{entity.property(name).column}`") for c in pushed]
+    said = [part for part in parts if part is not None]
+    if "FALSE" in said:
+        return "FALSE"
+    return " AND ".join(said) or None
+
+
+@dataclass(frozen=True)
+class NodeReader:
+    """Reads pieces of node tables, in a task."""
+
+    uri: str
+    pieces: tuple[Piece, ...]
+    names: tuple[str, ...]
+    computation: Computation
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The nodes of the pieces whose numbers come in."""
+        for piece in _chosen(self.pieces, batches):
+            for rows in _read(self.uri, piece, ["id"]):
+                found = [_numbers(piece.type_number, len(rows)), rows.column("id"), *_properties(piece, rows)]
+                batch = pa.RecordBatch.from_arrays([worn(c) for c in found], names=list(self.names))
+                yield self.computation.of(batch) if self.computation.conditions else batch
+
+
+@dataclass(frozen=True)
+class EdgeReader:
+    """Reads pieces of edge tables in a direction, in a task."""
+
+    uri: str
+    pieces: tuple[Piece, ...]
+    names: tuple[str, ...]
+    direction: str
+    edge_var: str | None
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The steps of the pieces whose numbers come in."""
+        named = self.edge_var is not None
+        for piece in _chosen(self.pieces, batches):
+            for rows in _read(self.uri, piece, ["src", "dst", "id"] if named else ["src", "dst"]):
+                if self.direction in ("out", "both"):
+                    yield self._steps(piece, rows, "src", "dst")
+                if self.direction in ("in", "both"):
+                    loops = piece.source_type == piece.target_type and self.direction == "both"
+                    # A loop was seen already, from its other end.
+                    apart = rows.filter(pc.not_equal(rows["src"], rows["dst"])) if loops else rows
+                    yield self._steps(piece, apart, "dst", "src")
+
+    def _steps(self, piece: Piece, rows: pa.RecordBatch, near: str, far: str) -> pa.RecordBatch:
+        types = {"src": piece.source_type, "dst": piece.target_type}
+        found = [_numbers(types[near], len(rows)), rows[near], _numbers(types[far], len(rows)), rows[far]]
+        if self.edge_var is not None:
+            found += [_numbers(piece.type_number, len(rows)), rows["id"], *_properties(piece, rows)]
+        return pa.RecordBatch.from_arrays([worn(c) for c in found], names=list(self.names))
+
+
+def _chosen(pieces: tuple[Piece, ...], batches: Iterator[pa.RecordBatch]) -> Iterator[Piece]:
+    for batch in batches:
+        yield from (pieces[number] for number in batch.column(0).to_pylist())
+
+
+def _read(uri: str, piece: Piece, own: list[str]) -> Iterator[pa.RecordBatch]:
+    table = open_table(store_of(uri), piece.entry)
+    physical = [column for _, column, _ in piece.columns if column is not None]
+    yield from table.batches([*own, *dict.fromkeys(physical)], where=piece.where, fragments=piece.fragments)
+
+
+def _properties(piece: Piece, rows: pa.RecordBatch) -> list[pa.Array]:
+    return [pa.nulls(len(rows), kind) if name is None else rows[name] for _, name, kind in piece.columns]
+
+
+def _numbers(number: int, length: int) -> pa.Array:
+    return pa.repeat(pa.scalar(number, TYPES), length)
