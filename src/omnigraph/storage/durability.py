@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
 
+from omnigraph.storage.calls import record
 from omnigraph.storage.faults import translated
 from omnigraph.storage.layout import GraphRoot
 
@@ -61,6 +62,7 @@ class Durability:
 
 
 def _sync(path: Path) -> None:
+    record("flush")
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
