@@ -42,6 +42,28 @@ def test_a_second_run_finds_nothing_to_do_and_makes_no_commit(tmp_path: Path) ->
     assert graph.snapshot().version == version
 
 
+@pytest.mark.parametrize("commits", [3, 63, 64, 100, 130])
+def test_one_run_is_enough_whatever_folds_left_behind(tmp_path: Path, commits: int) -> None:
+    graph = Graph.init(tmp_path / "g", "node Person { name: String @key  age: I32? @index }")
+    for number in range(commits):
+        graph.load({"Person": people(f"p{number}", age=number)})
+    assert graph.maintenance.optimize().commit is not None
+    entry = graph.snapshot().tables["node:Person"]
+    assert len(graph._store.tables.open(entry.location, entry.staged_version).fragments) == 1
+    assert graph.maintenance.optimize().commit is None
+    check_every_version(graph.uri)
+
+
+def test_small_fragments_between_large_ones_are_not_worked_on_again_and_again(tmp_path: Path) -> None:
+    graph = Graph.init(tmp_path / "g", "node Person { name: String @key  age: I32? }")
+    for kind, count in (("a", 10), ("b", 200), ("c", 10), ("d", 200), ("e", 10)):
+        graph.load({"Person": people(*(f"{kind}{i}" for i in range(count)))})
+    first = graph.maintenance.optimize(target_rows=100)
+    assert first.commit is not None
+    assert graph.maintenance.optimize(target_rows=100).commit is None
+    check_every_version(graph.uri)
+
+
 def test_an_empty_graph_is_left_alone(tmp_path: Path) -> None:
     graph = Graph.init(tmp_path / "g", "node A { name: String @key }")
     assert graph.maintenance.optimize().commit is None

@@ -93,8 +93,11 @@ def root(
     context: typer.Context,
     show_version: Annotated[bool, typer.Option("-v", "--version", help="The same as `omnigraph version`.")] = False,
     json: Annotated[bool, typer.Option("--json", help="With --version: print JSON.")] = False,
+    trace_io: Annotated[bool, typer.Option("--trace-io", help="Count the calls to storage, on stderr.")] = False,
 ) -> None:
     """A versioned property-graph lakehouse: typed nodes and edges with branches, commits and time travel."""
+    if trace_io:
+        _count_calls(context)
     if context.invoked_subcommand is not None:
         if json:
             raise UsageError("--json belongs after the command")
@@ -104,6 +107,19 @@ def root(
         return
     typer.echo(context.get_help())
     raise typer.Exit(MISUSED)
+
+
+def _count_calls(context: typer.Context) -> None:
+    """Say at the end of the command which calls it made to storage."""
+    from omnigraph.storage import calls
+
+    counts = calls.start()
+
+    def tell() -> None:
+        calls.stop()
+        note("storage calls: " + (", ".join(f"{kind} {n}" for kind, n in sorted(counts.items())) or "none"))
+
+    context.call_on_close(tell)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

@@ -207,10 +207,11 @@ def _state(repository: Repository, branch: Branch, version: int) -> tuple[Manife
 
 def _require_dispensable(repository: Repository, branch: Branch, version: int, history: ManifestHistory) -> None:
     """What an unreadable version needs is unknown. If it is to be kept, nothing at all can be removed safely."""
-    if version not in history.kept:
-        return
+    path = history.files[version].path
+    if version not in history.kept or not repository.store.objects.exists(path):
+        return  # another collector, by a later clock, has just let it go: version files go first
     damaged = repository.store.manifests.damaged_newest(manifest_path(branch.native_branch))
-    if damaged != history.files[version].path:  # a newest version that was cut short was never acknowledged
+    if damaged != path:  # a newest version that was cut short was never acknowledged
         raise CorruptGraph(
             f"version {version} of {branch.name!r} is to be kept and cannot be read: nothing was removed",
             hint="`omnigraph fsck` shows what is missing",

@@ -40,8 +40,10 @@ def prepare(
     """The compaction of a table and the BTREEs of some columns; None when there is nothing to do."""
     if not base.fragments:
         return None
-    table, dropped = _without_crowded_segments(store, base, columns, target_rows)
+    table, dropped, is_crowded = _without_segments_in_the_way(store, base, columns, target_rows)
     groups = _rewritten(store, table, high_water(base, known_high_water) + _ID_GAP, target_rows)
+    if not groups and not is_crowded:  # they were not in the way after all
+        table, dropped = base, []
     if groups:
         operation = LanceOperation.Rewrite(
             [LanceOperation.RewriteGroup(list(group.old), list(group.new)) for group in groups], []
@@ -77,23 +79,27 @@ def _rewritten(store: TableStore, table: Table, first_id: int, target_rows: int)
     return groups
 
 
-def _without_crowded_segments(
+def _without_segments_in_the_way(
     store: TableStore, base: Table, columns: Sequence[str], target_rows: int
-) -> tuple[Table, list[Index]]:
+) -> tuple[Table, list[Index], bool]:
     """Forget segments that stand in the way: fragments are merged only with those that the same segments cover.
 
-    Small ones always; all of an index once it has many, since a lookup asks each of them.
+    Those of small fragments where there are several to merge; all of an index that has many, since a lookup asks each
+    of them: the last value tells of that.
     """
     small = {i for i, f in base.fragments.items() if f.num_rows < target_rows // 2}
     live = set(base.fragments)
     doomed: list[Index] = []
+    is_crowded = False
     for segments in index_segments(base, columns):
-        if len(segments) > 1:
-            crowded = len(segments) > MAX_SEGMENTS
+        crowded = len(segments) > MAX_SEGMENTS
+        if crowded or len(small) > 1:
+            is_crowded |= crowded
             doomed += [s for s in segments if crowded or live.intersection(s.fragment_ids) <= small]
     if not doomed:
-        return base, []
-    return commit_detached(store, base, LanceOperation.CreateIndex([], doomed), keeps_indexes=False), doomed
+        return base, [], False
+    operation = LanceOperation.CreateIndex([], doomed)
+    return commit_detached(store, base, operation, keeps_indexes=False), doomed, is_crowded
 
 
 def _missing_segments(store: TableStore, table: Table, columns: Sequence[str]) -> list[Index]:

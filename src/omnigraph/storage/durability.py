@@ -8,11 +8,12 @@ way.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
 
+from omnigraph.storage.calls import record
 from omnigraph.storage.faults import translated
 from omnigraph.storage.layout import GraphRoot
 
@@ -24,20 +25,31 @@ class Durability:
         wanted = os.environ.get("OMNIGRAPH_FSYNC", "on").lower() not in ("off", "0", "false", "no")
         self._enabled = root.is_local and (wanted if enabled is None else enabled)
         self._root = Path(root.uri)
+        self._settled: set[Path] = set()
 
     def sync_files(self, paths: Iterable[str]) -> None:
-        """Flush files (relative to the root) and each of their directories once."""
+        """Flush files (relative to the root), their directories, and above those whatever may be new."""
         if not self._enabled:
             return
         files = [self._root / name for name in paths]
-        self._sync_all([*files, *{path.parent for path in files}])
+        folders = {path.parent for path in files}
+        fresh = {parent for folder in folders for parent in self._unsettled(folder)}
+        self._sync_all([*files, *(folders | fresh)])
+        self._settled |= folders | fresh
 
     def sync_ancestors(self, path: str) -> None:
-        """Flush the directories above a new one, so that its entry survives too."""
+        """Flush a new directory and those above it, so that its entry survives too."""
         if not self._enabled:
             return
-        above = [parent for parent in (self._root / path).parents if parent.is_relative_to(self._root)]
+        folder = self._root / path
+        above = [parent for parent in (folder, *folder.parents) if parent.is_relative_to(self._root)]
         self._sync_all(above)
+
+    def _unsettled(self, folder: Path) -> Iterator[Path]:
+        """The directories above one that this process has not flushed before: they hold the names of new ones."""
+        while folder not in self._settled and folder != self._root:
+            folder = folder.parent
+            yield folder
 
     def _sync_all(self, paths: list[Path]) -> None:
         """Flush all at once: the kernel commits its journal once for many waiters, and once each for one at a time."""
@@ -50,6 +62,7 @@ class Durability:
 
 
 def _sync(path: Path) -> None:
+    record("flush")
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

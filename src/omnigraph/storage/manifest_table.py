@@ -18,6 +18,7 @@ from lance import LanceDataset, LanceOperation
 from lance.fragment import write_fragments
 
 from omnigraph.errors import CorruptGraph, GraphNotFound, MissingData, StorageError, VersionNotFound
+from omnigraph.storage.calls import record
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.faults import translated
@@ -132,6 +133,7 @@ class ManifestStore:
         hit(Point.MANIFEST_WRITTEN)
         self._durability.sync_files([*flush_first, *(f"{base.location}/data/{f.files[0].path}" for f in fragments)])
         hit(Point.BEFORE_SWAP)
+        record("manifest swap")
         with translated(f"swapping {base.location}"):
             # max_retries=0 is what makes Overwrite strict: with retries a stale one would win.
             dataset = LanceDataset.commit(
@@ -148,6 +150,7 @@ class ManifestStore:
         return ManifestVersion(base.location, version, dataset)
 
     def _open(self, location: str, version: int | None) -> LanceDataset:
+        record("manifest open")
         return lance.dataset(
             self._root.join(location),
             version=version,

@@ -19,6 +19,7 @@ from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 from obstore.store import LocalStore, S3Store
 
 from omnigraph.errors import InvalidArgument, MissingData, StorageError, StoreUnavailable, Unsupported
+from omnigraph.storage.calls import record
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.faults import translated
@@ -81,6 +82,7 @@ class ObjectStore:
 
     def put_new(self, path: str, body: bytes, *, flush: bool = True) -> bool:
         """Create an object; False when one of that name exists already. Unflushed, a power loss may take it away."""
+        record("object put")
         with translated(f"writing {path}"):
             try:
                 obstore.put(self._opened, path, body, mode="create", use_multipart=False)
@@ -98,6 +100,7 @@ class ObjectStore:
         """The bytes of an object, or None when there is none."""
         if self._store is None:
             return None
+        record("object get")
         with translated(f"reading {path}"):
             try:
                 return bytes(obstore.get(self._store, path).bytes())
@@ -121,6 +124,7 @@ class ObjectStore:
         """When an object was written, by the store's clock; None when there is none."""
         if self._store is None:
             return None
+        record("object probe")
         with translated(f"probing {path}"):
             try:
                 if self.root.is_local:
@@ -132,6 +136,7 @@ class ObjectStore:
     def exists(self, path: str) -> bool:
         """True when there is an object of exactly that name."""
         if self.root.is_local:
+            record("object probe")
             return os.path.isfile(f"{self.root.uri}/{path}")
         return self.modified(path) is not None
 
@@ -139,6 +144,7 @@ class ObjectStore:
         """Every object below a prefix, by name."""
         if self._store is None:
             return []
+        record("object list")
         with translated(f"listing {prefix}"):
             try:
                 batches = [entry for batch in obstore.list(self._store, prefix) for entry in batch]
@@ -152,6 +158,7 @@ class ObjectStore:
         names = list(paths)
         if not names:
             return
+        record("object delete")
         with translated(f"deleting {names[0]}"):
             if not self.root.is_local:
                 obstore.delete(self._opened, names)

@@ -12,6 +12,7 @@ from lance import LanceDataset, LanceOperation
 from lance.fragment import FragmentMetadata, write_fragments
 
 from omnigraph.errors import Unsupported
+from omnigraph.storage.calls import record
 from omnigraph.storage.effects import (
     AppendRows,
     Compacted,
@@ -50,6 +51,7 @@ def write_rows(store: TableStore, base: Table, rows: pa.Table | pa.RecordBatchRe
     few = isinstance(rows, pa.Table) and rows.num_rows <= MAX_HASHED_ROWS
     ids = rows["id"].to_pylist() if few else []
     hashes = pack_hashes(ids) if few else None
+    record("table write")
     with translated(f"writing rows of {base.path}"):
         # The handle, not its URI: one request instead of three on an object store.
         written = write_fragments(rows, base.dataset, storage_options=store.options)
@@ -137,6 +139,7 @@ def commit_detached(
 
     `keeps_indexes`: only rows came or went. `untouched`: fragments whose metadata need not be read again.
     """
+    record("table commit")
     with translated(f"staging a version of {base.path}"):
         dataset = LanceDataset.commit(
             base.dataset, operation, read_version=base.version, detached=True, storage_options=store.options

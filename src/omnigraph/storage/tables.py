@@ -14,6 +14,7 @@ import pyarrow as pa
 from lance import LanceDataset, LanceOperation
 from lance.fragment import FragmentMetadata
 
+from omnigraph.storage.calls import record
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.faults import translated
@@ -107,6 +108,7 @@ class Table:
         fragments: Sequence[int] | None = None,
     ) -> pa.Table:
         """Rows as one Arrow table, filtered by an SQL predicate over physical columns; of some fragments only."""
+        record("table scan")
         with translated(f"reading {self.path}"):
             chosen = None if fragments is None else [self.dataset.get_fragment(i) for i in fragments]
             return self.dataset.scanner(
@@ -218,6 +220,7 @@ class TableStore:
             if found is not None:
                 self._handles.move_to_end(key)
                 return found
+        record("table open")
         with translated(f"opening {path} at version {version}"):
             dataset = lance.dataset(
                 self.root.join(path), version=version, storage_options=self.options, session=self.session
