@@ -85,7 +85,6 @@ class Matcher:
     # --- traversals -----------------------------------------------------------------------------------------------
 
     def _expand(self, step: Expand, bound: Bound) -> Bound:
-        assert bound.rows is not None
         edge = step.edge
         low, high = self._hops(edge)
         direction = edge.direction if step.forward else REVERSED[edge.direction]
@@ -103,6 +102,7 @@ class Matcher:
             loops = (F.col(NEAR_TYPE) == F.col(FAR_TYPE)) & (F.col(NEAR) == F.col(FAR))
             steps = steps.where(loops).drop(FAR_TYPE, FAR)
         steps = steps.withColumnsRenamed({NEAR_TYPE: near[0], NEAR: near[1], FAR_TYPE: far[0], FAR: far[1]})
+        assert bound.rows is not None
         joined = bound.rows.join(steps, on=list(dict.fromkeys([*near, *far])) if step.closes else list(near))
         extra = {name: kind for name, kind in kinds.items() if name not in (NEAR_TYPE, NEAR, FAR_TYPE, FAR)}
         found = Bound(joined, {**bound.kinds, **extra})
