@@ -11,8 +11,6 @@ import pytest
 
 from omnigraph import Graph, pipeline
 from omnigraph.errors import InvalidArgument
-from omnigraph.execution.spark.frames import public_fields
-from omnigraph.pipeline.pushdown import push
 
 SCHEMA = """
 node Person {
@@ -95,23 +93,15 @@ def test_columns_and_filters(spark: Any, graph: Graph) -> None:
     assert everything.where(f"big = {2**64 - 1}").count() == 1
 
 
-def test_filters_go_to_storage_only_when_they_mean_the_same(graph: Graph) -> None:
-    from pyspark.sql import datasource as spark
-
-    kinds = {name: (column, kind) for name, column, kind in public_fields(graph.catalog().node("Person"))}
-    taken = [
-        spark.GreaterThan(("age",), 3), spark.EqualTo(("name",), "x'y"), spark.IsNull(("age",)),
-        spark.In(("age",), (1, 2)), spark.Not(spark.EqualTo(("age",), 3)),
-    ]  # fmt: skip
-    left = [
-        spark.EqualTo(("age",), 2**40), spark.EqualTo(("tags",), "a"), spark.EqualTo(("nobody",), 1),
-        spark.StringContains(("name",), "p"), spark.EqualTo(("rank",), float("nan")),
-    ]  # fmt: skip
-    where, rest = push([*taken, *left], kinds)
-    assert rest == left
-    assert where is not None
-    assert "'x''y'" in where
-    assert where.count(" AND ") == len(taken) - 1
+def test_what_one_query_filters_the_next_one_still_sees(spark: Any, graph: Graph) -> None:
+    people = read(spark, graph, type="Person", columns="name,age")
+    assert people.where("age > 26").count() == 3
+    assert people.count() == 30
+    graph.spark.views()
+    assert spark.sql("select count(*) from Person where age > 26").first()[0] == 3
+    assert spark.sql("select count(*) from Person").first()[0] == 30
+    few = people.where("age > 26").toDF("n", "a")
+    assert few.crossJoin(people).count() == 90
 
 
 @pytest.mark.parametrize(

@@ -4,24 +4,24 @@
     df.write.format("omnigraph").option("type", "Person").mode("append").save("graph.omni")
 
 Reading: `type` (node) or `edge`, one of `branch`, `snapshot`, `version`, and `columns`, a comma-separated list: Spark's
-Python sources have no column pruning of their own. Filters are pushed into Lance. Partitions are groups of fragments.
+Python sources have no column pruning of their own. Partitions are groups of fragments. Filters are Spark's: it keeps
+what a Python source answered to pushed filters with the relation, and later queries without filters would get it too.
 Writing: `type` or `edge`, `branch`, `actor`, `message`, and `mode`: `append`, or `merge` to replace rows by id.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from omnigraph.errors import InvalidArgument, TypeNotFound
 from omnigraph.execution.spark.frames import public_fields, spark_arrow_schema, spark_schema, to_spark
 from omnigraph.execution.spark.workers import store_of
 from omnigraph.graph import Graph
-from omnigraph.pipeline.pushdown import push
 from omnigraph.pipeline.sink import GraphWriter
 from omnigraph.schema.catalog import EntityType
 from omnigraph.versioning.repository import Target
@@ -123,15 +123,8 @@ class _Reader(DataSourceReader):  # type: ignore[misc]
         self._uri = scan.uri
         self._entry = scan.entry
         fields = {name: (column, kind) for name, column, kind in public_fields(scan.entity)}
-        self._fields = fields
         self._columns = [(name, fields[name][0]) for name in columns]
         self._schema = spark_arrow_schema(scan.entity, columns)
-        self._where: str | None = None
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Take what means the same in Lance; Spark applies the rest."""
-        self._where, left = push(filters, self._fields)
-        return left
 
     def partitions(self) -> list[_Fragments]:
         """Groups of fragments of about equal size."""
@@ -152,5 +145,5 @@ class _Reader(DataSourceReader):  # type: ignore[misc]
             return
         table = open_table(store_of(self._uri), self._entry)
         physical = [column for _, column in self._columns]
-        for batch in table.batches(physical, where=self._where, fragments=partition.ids):
+        for batch in table.batches(physical, fragments=partition.ids):
             yield to_spark(batch, self._schema)

@@ -23,7 +23,6 @@ _DEFAULTS = {
 _NEEDED = {
     # Property names of a graph are case sensitive; Spark's are not unless it is told so.
     "spark.sql.caseSensitive": "true",
-    "spark.sql.python.filterPushdown.enabled": "true",
 }
 _LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 

@@ -84,7 +84,6 @@ class Matcher:
     # --- traversals -----------------------------------------------------------------------------------------------
 
     def _expand(self, step: Expand, bound: Bound) -> Bound:
-        assert bound.rows is not None
         edge = step.edge
         low, high = self._hops(edge)
         direction = edge.direction if step.forward else REVERSED[edge.direction]
