@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from omnigraph.datatypes import Scalar
+from omnigraph.errors import ConflictError
 from omnigraph.schema.catalog import Catalog, EntityType
 from omnigraph.storage.layout import detached_file
 from omnigraph.storage.search_indexes import WantedIndex, build, rows_of, uncovered
@@ -23,6 +24,7 @@ from omnigraph.versioning.snapshot import TableEntry
 from omnigraph.versioning.staging import open_table, stage_reshape
 from omnigraph.versioning.upkeep import maintenance_plan
 
+_ATTEMPTS = 5
 INDEXED, PARTIAL, PENDING, DERIVED = "indexed", "partial", "pending", "derived"
 
 
@@ -84,8 +86,19 @@ def index_status(repository: Repository, branch: str = MAIN) -> tuple[IndexStatu
 
 
 def ensure_indices(repository: Repository, branch: str = MAIN, *, actor: str | None = None) -> IndexReport:
-    """Build or extend every index that is lacking, as one commit. Loses a race without harm: run it again."""
+    """Build or extend every index that is lacking, as one commit. A table that moves meanwhile is built again."""
     repository.store.require_writable()
+    repository.store.wait_for_upkeep()
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return _ensured(repository, branch, actor)
+        except ConflictError as error:
+            if not error.retryable:
+                raise
+    return _ensured(repository, branch, actor)
+
+
+def _ensured(repository: Repository, branch: str, actor: str | None) -> IndexReport:
     state = repository.head(branch)
     catalog = repository.store.catalog(state.schema_hash)
     reasons: dict[tuple[str, str], str] = {}
