@@ -13,7 +13,8 @@ def spark():
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        session = pipeline.session("local[2]", config={"spark.task.maxFailures": "4"})
+        # Up to four attempts of a task: without the second number a local master has one.
+        session = pipeline.session("local[2,4]")
     yield session
     session.stop()
 
