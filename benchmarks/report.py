@@ -6,7 +6,7 @@ import importlib.metadata as metadata
 import json
 import os
 import platform
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -35,6 +35,7 @@ class Table:
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     targets: tuple[Row, ...]
+    made: str = ""
 
 
 def _markdown(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
@@ -42,14 +43,12 @@ def _markdown(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
     return lines + ["| " + " | ".join(row) + " |" for row in rows]
 
 
-def render(tables: list[Table], command: str) -> str:
+def render(tables: list[Table]) -> str:
     """The whole page."""
-    versions = ", ".join(f"{name} {metadata.version(name)}" for name in PEERS)
     lines = [
         "# Results", "",
-        f"Made by `{command}` on {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()};",
-        f"{versions}.",
-        "Absolute times belong to one machine and one moment; the ratios, taken in one run, are what counts.", "",
+        "Absolute times belong to one machine and one moment; the ratios, taken in one run, are what counts.",
+        "`make bench` runs every scenario, `python -m benchmarks.run NAME` one; each replaces its own part of this page.", "",
     ]  # fmt: skip
     for table in tables:
         lines += [f"## {table.title}", "", *_markdown(table.head, list(table.rows)), ""]
@@ -57,14 +56,38 @@ def render(tables: list[Table], command: str) -> str:
             (r.what, f"{r.value:.2f}", f"{'>=' if r.at_least else '<='} {r.target:g}", "met" if r.met else "**missed**")
             for r in table.targets
         ]
-        lines += [*_markdown(("ratio", "measured", "target", ""), judged), ""]
+        lines += [*_markdown(("ratio", "measured", "target", ""), judged), "", table.made, ""]
     notes = HERE / "NOTES.md"
     if notes.exists():
         lines += [notes.read_text().strip(), ""]
     return "\n".join(lines)
 
 
-def write(tables: list[Table], command: str) -> None:
-    """RESULTS.md for people, results.json for machines."""
-    (HERE / "RESULTS.md").write_text(render(tables, command))
-    (HERE / "results.json").write_text(json.dumps([asdict(t) for t in tables], indent=1) + "\n")
+def signed(table: Table, scenario: str) -> Table:
+    """The table with a line that says what made it, on what."""
+    versions = ", ".join(f"{name} {metadata.version(name)}" for name in PEERS)
+    made = (
+        f"Made by `python -m benchmarks.run '{scenario}'` on {platform.machine()}, {os.cpu_count()} cores, "
+        f"Python {platform.python_version()}; {versions}."
+    )
+    return replace(table, made=made)
+
+
+def write(tables: list[Table]) -> None:
+    """RESULTS.md for people, results.json for machines. Tables that were not measured now stay as they were."""
+    known = {table.title: table for table in _read()}
+    known |= {table.title: table for table in tables}
+    (HERE / "RESULTS.md").write_text(render(list(known.values())))
+    (HERE / "results.json").write_text(json.dumps([asdict(t) for t in known.values()], indent=1) + "\n")
+
+
+def _read() -> list[Table]:
+    file = HERE / "results.json"
+    if not file.exists():
+        return []
+    found = []
+    for value in json.loads(file.read_text()):
+        targets = tuple(Row(**row) for row in value["targets"])
+        rows = tuple(tuple(row) for row in value["rows"])
+        found.append(Table(value["title"], tuple(value["head"]), rows, targets, value.get("made", "")))
+    return found

@@ -21,7 +21,7 @@ SCENARIOS = {
 
 
 def main(wanted: list[str]) -> int:
-    """Run the scenarios named (all by default); the report is written only when all of them ran."""
+    """Run the scenarios named (all by default); each replaces its own tables in the report."""
     tables = []
     for name, measure in SCENARIOS.items():
         if wanted and not any(word in name for word in wanted):
@@ -30,11 +30,10 @@ def main(wanted: list[str]) -> int:
         directory = Path(tempfile.mkdtemp(prefix="omnigraph-bench-"))
         try:
             found = measure(directory)
-            tables.extend(found if isinstance(found, list) else [found])
+            tables.extend(report.signed(t, name) for t in (found if isinstance(found, list) else [found]))
+            report.write(tables)
         finally:
             shutil.rmtree(directory, ignore_errors=True)
-    if not wanted:
-        report.write(tables, "make bench")
     for table in tables:
         for row in table.targets:
             print(f"{'met   ' if row.met else 'MISSED'} {row.what}: {row.value:.2f}")
