@@ -48,7 +48,7 @@ def render(tables: list[Table]) -> str:
     lines = [
         "# Results", "",
         "Absolute times belong to one machine and one moment; the ratios, taken in one run, are what counts.",
-        "`make bench` runs every scenario, `python -m benchmarks.run NAME` one; each replaces its own part of this page.", "",
+        "`make bench` runs every scenario, `python -m benchmarks.run NAME` one of them.", "",
     ]  # fmt: skip
     for table in tables:
         lines += [f"## {table.title}", "", *_markdown(table.head, list(table.rows)), ""]
