@@ -59,7 +59,12 @@ pipeline.load(spark, Graph.open(uri), {"Person": f"{files}/p.parquet"}, {"Knows"
 
 @pytest.mark.processes
 @pytest.mark.parametrize(
-    ("place", "loaded"), [(Point.INTENT_BEGUN, False), (Point.INTENT_COMPLETED, True), (Point.SWAPPED, True)]
+    ("place", "loaded"),
+    [
+        pytest.param(Point.INTENT_BEGUN, False, marks=pytest.mark.slow),
+        (Point.INTENT_COMPLETED, True),
+        pytest.param(Point.SWAPPED, True, marks=pytest.mark.slow),
+    ],
 )
 def test_a_driver_that_dies_leaves_one_commit_or_none(tmp_path: Path, place: Point, loaded: bool) -> None:
     graph = Graph.init(tmp_path / "g", SCHEMA)
