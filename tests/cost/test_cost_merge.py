@@ -31,6 +31,7 @@ def index(graph: Graph) -> None:
     """Cover the table by its key index, as maintenance does."""
     from omnigraph.write.coverage import fold
 
+    graph._store.wait_for_upkeep()
     state = graph._repository.head()
     fold(graph._repository, state, state.tables["node:Person"])
 
