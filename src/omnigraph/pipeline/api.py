@@ -45,6 +45,7 @@ def load(
         raise InvalidArgument(f"mode {mode!r} is unknown", hint=f"use one of {', '.join(MODES)}")
     require_tasks(adopt(spark))
     created = graph.fork_if_missing(branch, from_branch)
+    result: LoadResult | None = None
     try:
         catalog = graph.catalog(branch)
         sources = [*_typed(nodes or {}, "node", catalog), *_typed(edges or {}, "edge", catalog), *_envelopes(data)]
@@ -65,10 +66,9 @@ def load(
             ),
         )  # fmt: skip
         result = run_load(spark, graph.repository, request, progress)
-    except OmnigraphError:
-        if created:
+    finally:
+        if created and (result is None or dry_run):  # a load that wrote nothing leaves no branch behind
             graph.branches.delete(branch)
-        raise
     return replace(result, base_branch=from_branch, branch_created=created)
 
 

@@ -97,20 +97,25 @@ class _Driver:
     def run(self) -> LoadResult:
         """The whole load."""
         self._txn.announce(self._request.table_keys)
+        result: LoadResult | None = None
         try:
             with self._holding():
                 self._stage(None)
-                for _ in range(_ATTEMPTS if self._request.terms.mode != OVERWRITE else 0):
-                    try:
-                        return self._settlement.finish(self._txn, self._skip)
-                    except ConflictError as error:
-                        if not error.retryable:
-                            raise
-                        self._follow(error)
+                result = self._settled()
+        finally:
+            if result is None:  # whatever stopped it, an error of Spark included
+                self._txn.withdraw()
+        return result
+
+    def _settled(self) -> LoadResult:
+        for _ in range(_ATTEMPTS if self._request.terms.mode != OVERWRITE else 0):
+            try:
                 return self._settlement.finish(self._txn, self._skip)
-        except (OmnigraphError, KeyboardInterrupt):
-            self._txn.withdraw()
-            raise
+            except ConflictError as error:
+                if not error.retryable:
+                    raise
+                self._follow(error)
+        return self._settlement.finish(self._txn, self._skip)
 
     @contextlib.contextmanager
     def _holding(self) -> Iterator[None]:
