@@ -18,7 +18,7 @@ from omnigraph.storage.effects import AppendRows, Effect, OverwriteRows, Replace
 from omnigraph.versioning.commits import GraphCommit
 from omnigraph.versioning.plan import Requirement, Unmoved
 from omnigraph.versioning.store import GraphStore
-from omnigraph.write.load import MERGE, MODES, OVERWRITE, LoadResult
+from omnigraph.write.load import MERGE, MODES, OVERWRITE, LoadResult, counts_of
 from omnigraph.write.transaction import WriteTxn
 from omnigraph.write.validation import NOWHERE, TableDelta, Verdict, needed_columns, no_ids, raise_first, validate
 from omnigraph.write.validation.findings import DEFAULT_LIMIT
@@ -82,7 +82,7 @@ class Settlement:
         else:
             self._txn.withdraw()
         return LoadResult(
-            self._terms.branch, self._terms.mode, _counts(counts, "node"), _counts(counts, "edge"), commit,
+            self._terms.branch, self._terms.mode, counts_of(counts, "node"), counts_of(counts, "edge"), commit,
             dry_run=self._terms.dry_run, rejected=rejected,
         )  # fmt: skip
 
@@ -176,9 +176,5 @@ class Settlement:
 
 def _bounded(requirement: Requirement) -> Requirement:
     """A demand over very many ids as the stricter one that their table has not moved."""
-    ids = getattr(requirement, "ids", None) or getattr(requirement, "values", None) or ()
-    return Unmoved(requirement.table_key) if len(ids) > _MANY else requirement
-
-
-def _counts(counts: Mapping[str, int], kind: str) -> dict[str, int]:
-    return {key.partition(":")[2]: n for key, n in sorted(counts.items()) if key.startswith(f"{kind}:")}
+    lists = (getattr(requirement, name, ()) for name in ("ids", "values", "added"))
+    return Unmoved(requirement.table_key) if sum(map(len, lists)) > _MANY else requirement

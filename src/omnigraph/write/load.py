@@ -87,7 +87,7 @@ def load_rows(repository: Repository, request: LoadRequest, *, fresh: bool = Tru
             _effects(txn, intake, request.mode), verdict.requirements, rebase_updates=request.mode == MERGE
         )
     return LoadResult(
-        request.branch, request.mode, _counts(counts, "node"), _counts(counts, "edge"), commit,
+        request.branch, request.mode, counts_of(counts, "node"), counts_of(counts, "edge"), commit,
         dry_run=request.dry_run, rejected=rejected,
     )  # fmt: skip
 
@@ -152,5 +152,6 @@ def _effects(txn: WriteTxn, intake: Intake, mode: str) -> dict[str, Effect]:
     return effects
 
 
-def _counts(counts: Mapping[str, int], kind: str) -> dict[str, int]:
+def counts_of(counts: Mapping[str, int], kind: str) -> dict[str, int]:
+    """Rows by type name, of the tables of one kind."""
     return {key.partition(":")[2]: n for key, n in sorted(counts.items()) if key.startswith(f"{kind}:")}
