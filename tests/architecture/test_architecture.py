@@ -24,7 +24,7 @@ ONLY_IN = {
     "rich": ("cli/",),
     "fastapi": ("server/",),
 }
-PURE = ("schema/", "query/", "errors.py", "datatypes.py")
+PURE = ("schema/", "query/", "errors/", "datatypes.py")
 IMPURE_MODULES = {
     "os",
     "io",

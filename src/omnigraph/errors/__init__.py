@@ -1,0 +1,140 @@
+"""Every error the library raises on purpose, grouped by what the caller does next.
+
+::
+
+    OmnigraphError
+     +- LanguageError        fix the text        ParseError SchemaError TypeCheckError JobError   (span, excerpt, hint)
+     +- DataError            fix the rows        InvalidValue MissingValue UnknownField DuplicateKey MissingEndpoint
+     |                                           CardinalityViolation ConstraintViolated   (.violations)
+     +- InvalidArgument      fix the call        (also a ValueError) CursorInvalid
+     +- ConflictError        refresh and decide  ExpectedVersionMismatch SchemaMoved KeyConflict EndpointConflict
+     |                                           ConstraintConflict PreconditionFailed PublishContention NameTaken
+     |                                           BranchGone BranchInUse PlanExpired
+     +- MergeConflict        decide              .conflicts
+     +- NotFound             fix the name        GraphNotFound BranchNotFound CommitNotFound TagNotFound TypeNotFound
+     |                                           VersionNotFound HistoricalVersionReclaimed ChangeFeedGap
+     +- StorageError         look at the store   StoreUnavailable CorruptGraph MissingData CommitLost
+     |                                           FormatUnsupported OutcomeUnknown
+     +- LimitExceeded, Unsupported (SchemaChangeRefused), EmbeddingFailed, PermissionDenied (ReadOnlyGraph)
+
+`code` is stable and documented. `retryable` means: nothing was published, take a fresh snapshot and try again.
+"""
+
+from __future__ import annotations
+
+from omnigraph.errors.base import OmnigraphError
+from omnigraph.errors.conflicts import (
+    BranchGone,
+    BranchInUse,
+    ConflictError,
+    ConstraintConflict,
+    EndpointConflict,
+    ExpectedVersionMismatch,
+    KeyConflict,
+    MergeConflict,
+    NameTaken,
+    PlanExpired,
+    PreconditionFailed,
+    PublishContention,
+    SchemaMoved,
+    taken_text,
+)
+from omnigraph.errors.data import (
+    CardinalityViolation,
+    ConstraintViolated,
+    CursorInvalid,
+    DataError,
+    DuplicateKey,
+    InvalidArgument,
+    InvalidValue,
+    MissingEndpoint,
+    MissingValue,
+    UnknownField,
+    Violation,
+)
+from omnigraph.errors.language import JobError, LanguageError, ParseError, SchemaError, Span, TypeCheckError
+from omnigraph.errors.lookup import (
+    BranchNotFound,
+    ChangeFeedGap,
+    CommitNotFound,
+    GraphNotFound,
+    HistoricalVersionReclaimed,
+    NotFound,
+    TagNotFound,
+    TypeNotFound,
+    VersionNotFound,
+)
+from omnigraph.errors.refusals import (
+    EmbeddingFailed,
+    LimitExceeded,
+    PermissionDenied,
+    ReadOnlyGraph,
+    SchemaChangeRefused,
+    Unsupported,
+)
+from omnigraph.errors.store import (
+    CommitLost,
+    CorruptGraph,
+    FormatUnsupported,
+    MissingData,
+    OutcomeUnknown,
+    StorageError,
+    StoreUnavailable,
+)
+
+__all__ = [
+    "BranchGone",
+    "BranchInUse",
+    "BranchNotFound",
+    "CardinalityViolation",
+    "ChangeFeedGap",
+    "CommitLost",
+    "CommitNotFound",
+    "ConflictError",
+    "ConstraintConflict",
+    "ConstraintViolated",
+    "CorruptGraph",
+    "CursorInvalid",
+    "DataError",
+    "DuplicateKey",
+    "EmbeddingFailed",
+    "EndpointConflict",
+    "ExpectedVersionMismatch",
+    "FormatUnsupported",
+    "GraphNotFound",
+    "HistoricalVersionReclaimed",
+    "InvalidArgument",
+    "InvalidValue",
+    "JobError",
+    "KeyConflict",
+    "LanguageError",
+    "LimitExceeded",
+    "MergeConflict",
+    "MissingData",
+    "MissingEndpoint",
+    "MissingValue",
+    "NameTaken",
+    "NotFound",
+    "OmnigraphError",
+    "OutcomeUnknown",
+    "ParseError",
+    "PermissionDenied",
+    "PlanExpired",
+    "PreconditionFailed",
+    "PublishContention",
+    "ReadOnlyGraph",
+    "SchemaChangeRefused",
+    "SchemaError",
+    "SchemaMoved",
+    "Span",
+    "StorageError",
+    "StoreUnavailable",
+    "TagNotFound",
+    "TypeCheckError",
+    "TypeNotFound",
+    "UnknownField",
+    "Unsupported",
+    "VersionNotFound",
+    "Violation",
+    "taken_text",
+]

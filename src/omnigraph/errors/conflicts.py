@@ -1,0 +1,164 @@
+"""Somebody else was there first, or a merge needs a decision."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from omnigraph.errors.base import OmnigraphError
+from omnigraph.errors.data import Violation
+
+
+class ConflictError(OmnigraphError):
+    """Somebody else was there first. Nothing was published."""
+
+    code = "conflict"
+    retryable = True
+
+
+class ExpectedVersionMismatch(ConflictError):
+    """A table that the write read or changed moved in a way that could change its outcome."""
+
+    code = "expected_version_mismatch"
+
+    def __init__(self, table_key: str, *, expected: int, actual: int) -> None:
+        super().__init__(
+            f"{table_key} moved while this write was prepared: expected version {expected}, found {actual}",
+            hint="read the branch again and repeat the write if it still makes sense",
+        )
+        self.table_key = table_key
+        self.expected = expected
+        self.actual = actual
+
+    def details(self) -> dict[str, Any]:
+        """The table and both versions, as HTTP clients see them."""
+        return {"manifest_conflict": {"table_key": self.table_key, "expected": self.expected, "actual": self.actual}}
+
+
+class SchemaMoved(ConflictError):
+    """The schema changed between validation and publish."""
+
+    code = "schema_moved"
+
+    def __init__(self, *, expected: str, actual: str) -> None:
+        super().__init__(
+            f"the schema changed while this write was prepared (from {expected[:12]} to {actual[:12]})",
+            hint="repeat the write; it will be validated under the new schema",
+        )
+        self.expected = expected
+        self.actual = actual
+
+
+class KeyConflict(ConflictError):
+    """A strict insert found its key taken."""
+
+    code = "key_conflict"
+    retryable = False
+
+    def __init__(
+        self, type_key: str, entity_id: str, *, message: str | None = None, violations: tuple[Violation, ...] = ()
+    ) -> None:
+        super().__init__(
+            message or taken_text(type_key, entity_id), hint="use mode='merge' to update existing entities"
+        )
+        self.type_key = type_key
+        self.entity_id = entity_id
+        self.violations = violations
+
+    def details(self) -> dict[str, Any]:
+        """Which key of which type, and where it stands in the input."""
+        kind, _, name = self.type_key.partition(":")
+        found: dict[str, Any] = {"key_conflict": {"entity_kind": kind, "type_name": name, "entity_id": self.entity_id}}
+        if self.violations and self.violations[0].path is not None:
+            found |= {"path": self.violations[0].path, "line": self.violations[0].row}
+        if len(self.violations) > 1:
+            found["violations"] = [each.as_dict() for each in self.violations]
+        return found
+
+
+def taken_text(type_key: str, entity_id: str) -> str:
+    """What to say of an id that exists already."""
+    return f"{type_key} already has an entity with id {entity_id!r}"
+
+
+class ConstraintConflict(ConflictError):
+    """Another write came first, and together with it this one would break a rule of the schema."""
+
+    code = "constraint_conflict"
+
+    def __init__(self, message: str, *, type_key: str) -> None:
+        super().__init__(message, hint="read the branch again and repeat the write if it still makes sense")
+        self.type_key = type_key
+
+
+class EndpointConflict(ConflictError):
+    """A node that this write needs was removed, or a node it removes got a new edge, before it could publish."""
+
+    code = "endpoint_conflict"
+
+    def __init__(self, message: str, *, type_key: str, entity_id: str) -> None:
+        super().__init__(message, hint="read the branch again and repeat the write if it still makes sense")
+        self.type_key = type_key
+        self.entity_id = entity_id
+
+
+class PreconditionFailed(ConflictError):
+    """The branch head is not the commit that the caller demanded. Never retried."""
+
+    code = "precondition_failed"
+    retryable = False
+
+    def __init__(self, *, expected: str, actual: str | None) -> None:
+        super().__init__(f"the branch head is {actual}, not {expected}", hint="read the branch again, then decide")
+        self.expected = expected
+        self.actual = actual
+
+    def details(self) -> dict[str, Any]:
+        """Both commit ids."""
+        return {"precondition_failure": {"expected": self.expected, "actual": self.actual}}
+
+
+class PublishContention(ConflictError):
+    """The retry budget or the deadline of a publish ran out."""
+
+    code = "publish_contention"
+
+
+class NameTaken(ConflictError):
+    """A graph, branch or tag of that name exists."""
+
+    code = "name_taken"
+    retryable = False
+
+
+class BranchGone(ConflictError):
+    """The branch that this write was prepared on was deleted, perhaps recreated under the same name."""
+
+    code = "branch_gone"
+    retryable = False
+
+
+class BranchInUse(ConflictError):
+    """The branch cannot be deleted: something still needs it."""
+
+    code = "branch_in_use"
+    retryable = False
+
+
+class PlanExpired(ConflictError):
+    """A plan was withdrawn (by recovery) or is older than the collector's grace allows."""
+
+    code = "plan_expired"
+
+
+class MergeConflict(OmnigraphError):
+    """A merge needs a decision. Nothing was published."""
+
+    code = "merge_conflict"
+
+    def __init__(self, message: str, conflicts: tuple[Any, ...]) -> None:
+        super().__init__(message, hint="choose sides with a strategy, or change one of the branches and merge again")
+        self.conflicts = conflicts
+
+    def details(self) -> dict[str, Any]:
+        """Every conflict, with the values of both sides and of the base."""
+        return {"merge_conflicts": [c.as_dict() for c in self.conflicts]}

@@ -1,0 +1,132 @@
+"""Errors of the rows and of the call that brings them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from omnigraph.errors.base import OmnigraphError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Violation:
+    """One row that breaks one rule. `row` is its line in a text file, else its place in the input, from 1."""
+
+    rule: str
+    message: str
+    type_key: str | None = None
+    field: str | None = None
+    value: Any = None
+    entity_id: str | None = None
+    path: str | None = None
+    row: int | None = None
+    column: int | None = None
+    hint: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The message with the place of the row."""
+        if self.row is None:
+            return self.message if self.path is None else f"{self.path}: {self.message}"
+        if self.path is None:
+            return f"row {self.row}: {self.message}"
+        place = f"{self.path}:{self.row}" if self.column is None else f"{self.path}:{self.row}:{self.column}"
+        return f"{place}: {self.message}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON-ready, absent fields left out."""
+        line = self.row if self.path is not None else None
+        found = {
+            "rule": self.rule, "message": self.message, "type_key": self.type_key, "field": self.field,
+            "value": None if self.value is None else str(self.value)[:200], "entity_id": self.entity_id,
+            "path": self.path, "row": self.row, "line": line, "column": self.column,
+        }  # fmt: skip
+        return {k: v for k, v in found.items() if v is not None}
+
+
+class DataError(OmnigraphError):
+    """A row is wrong. Nothing was written. `violations` lists every wrong row that was found."""
+
+    code = "data_error"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        type_key: str | None = None,
+        row: int | None = None,
+        field: str | None = None,
+        path: str | None = None,
+        hint: str | None = None,
+        violations: tuple[Violation, ...] = (),
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.type_key = type_key
+        self.row = row
+        self.field = field
+        self.path = path
+        self.violations = violations
+
+    def details(self) -> dict[str, Any]:
+        """Where in the input the row stands, and all that is wrong when it is more than one thing."""
+        line = self.row if self.path is not None else None
+        found = {"type_key": self.type_key, "row": self.row, "field": self.field, "path": self.path, "line": line}
+        if self.violations:
+            found["column"] = self.violations[0].column
+        if len(self.violations) > 1:
+            found["violations"] = [each.as_dict() for each in self.violations]  # type: ignore[assignment]
+        return {k: v for k, v in found.items() if v is not None}
+
+
+class InvalidValue(DataError):
+    """A value does not fit its property's type."""
+
+    code = "invalid_value"
+
+
+class MissingValue(DataError):
+    """A required property has no value."""
+
+    code = "missing_value"
+
+
+class UnknownField(DataError):
+    """A row names a property that its type does not have."""
+
+    code = "unknown_field"
+
+
+class DuplicateKey(DataError):
+    """Two rows have the same key or unique value."""
+
+    code = "duplicate_key"
+
+
+class ConstraintViolated(DataError):
+    """A constraint does not hold of the data that it is declared for."""
+
+    code = "constraint_violated"
+
+
+class MissingEndpoint(DataError):
+    """An edge names a node that does not exist."""
+
+    code = "missing_endpoint"
+
+
+class CardinalityViolation(DataError):
+    """A node would have more or fewer edges of a type than its schema allows."""
+
+    code = "cardinality_violation"
+
+
+class InvalidArgument(OmnigraphError, ValueError):
+    """The call itself is wrong: a bad name, URI, option or mode."""
+
+    code = "invalid_argument"
+
+
+class CursorInvalid(InvalidArgument):
+    """A cursor of the change feed is damaged, or belongs to another graph or to another life of the branch."""
+
+    code = "cursor_invalid"

@@ -1,0 +1,97 @@
+"""Errors of a text: a schema, a query, a job file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from omnigraph.errors.base import OmnigraphError
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A place in a source text: 1-based line and column, width in characters (at least 1)."""
+
+    line: int
+    column: int
+    width: int = 1
+
+
+class LanguageError(OmnigraphError):
+    """A schema or query text is wrong. Renders as `file:line:column` with the line and a caret."""
+
+    code = "language_error"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        span: Span | None = None,
+        source: str | None = None,
+        path: str | None = None,
+        hint: str | None = None,
+        rule: str | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.span = span
+        self.source = source
+        self.path = path
+        self.rule = rule
+
+    @property
+    def excerpt(self) -> str | None:
+        """The offending line with a caret under the span."""
+        if self.span is None or self.source is None:
+            return None
+        lines = self.source.split("\n")
+        line = lines[min(self.span.line, len(lines)) - 1].rstrip("\r")
+        # Tabs are kept in the padding so that the caret lands under the right character in any terminal.
+        pad = "".join(c if c == "\t" else " " for c in line[: self.span.column - 1])
+        return f"{line}\n{pad}{'^' * max(1, self.span.width)}"
+
+    def __str__(self) -> str:
+        where = self.path or "<text>"
+        head = (
+            f"{where}:{self.span.line}:{self.span.column}: {self.message}" if self.span else f"{where}: {self.message}"
+        )
+        parts = [head]
+        if self.excerpt:
+            parts.extend(f"  {line}" for line in self.excerpt.split("\n"))
+        if self.hint:
+            parts.append(f"  hint: {self.hint}")
+        return "\n".join(parts)
+
+    def details(self) -> dict[str, Any]:
+        """Position, rule and excerpt."""
+        found: dict[str, Any] = {}
+        if self.path:
+            found["path"] = self.path
+        if self.span:
+            found |= {"line": self.span.line, "column": self.span.column, "width": self.span.width}
+        if self.rule:
+            found["rule"] = self.rule
+        return found
+
+
+class ParseError(LanguageError):
+    """The text does not follow the grammar."""
+
+    code = "parse_error"
+
+
+class SchemaError(LanguageError):
+    """The schema parses but says something impossible."""
+
+    code = "schema_error"
+
+
+class TypeCheckError(LanguageError):
+    """The query parses but does not fit the schema."""
+
+    code = "type_error"
+
+
+class JobError(LanguageError):
+    """A job file of the pipeline says something that cannot be run."""
+
+    code = "job_error"

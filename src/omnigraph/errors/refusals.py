@@ -1,0 +1,51 @@
+"""Limits, unsupported requests, refused access."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from omnigraph.errors.base import OmnigraphError
+
+
+class LimitExceeded(OmnigraphError):
+    """A configured limit was reached."""
+
+    code = "limit_exceeded"
+
+
+class Unsupported(OmnigraphError):
+    """Valid, but not something this engine can do."""
+
+    code = "unsupported"
+
+
+class SchemaChangeRefused(Unsupported):
+    """A schema change has a step that this engine does not take. Nothing was changed."""
+
+    code = "schema_change_refused"
+
+    def __init__(self, message: str, steps: tuple[Any, ...], *, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.steps = steps
+
+    def details(self) -> dict[str, Any]:
+        """Every step of the plan."""
+        return {"supported": False, "steps": [step.as_dict() for step in self.steps]}
+
+
+class EmbeddingFailed(OmnigraphError):
+    """The embedding service could not be reached, refused, or answered with something that is no embedding."""
+
+    code = "embedding_failed"
+
+
+class PermissionDenied(OmnigraphError):
+    """The caller may not do this."""
+
+    code = "permission_denied"
+
+
+class ReadOnlyGraph(PermissionDenied):
+    """A write on a graph that was opened read-only."""
+
+    code = "read_only_graph"

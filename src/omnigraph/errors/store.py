@@ -1,0 +1,61 @@
+"""The store failed or holds something unexpected."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from omnigraph.errors.base import OmnigraphError
+
+
+class StorageError(OmnigraphError):
+    """The store failed or holds something unexpected. Always raised from the cause."""
+
+    code = "storage_error"
+
+
+class StoreUnavailable(StorageError):
+    """The store cannot be reached or refuses access."""
+
+    code = "store_unavailable"
+
+
+class CorruptGraph(StorageError):
+    """A durable object cannot be read as what it should be."""
+
+    code = "corrupt_graph"
+
+
+class MissingData(StorageError):
+    """A file that a live version needs is gone."""
+
+    code = "missing_data"
+
+
+class CommitLost(StorageError):
+    """A compare-and-swap found its slot taken. Internal: the publisher answers it by reading again."""
+
+    code = "commit_lost"
+    retryable = True
+
+
+class FormatUnsupported(StorageError):
+    """The graph was written by an older or a newer storage format."""
+
+    code = "format_unsupported"
+
+
+class OutcomeUnknown(StorageError):
+    """The store failed at the one moment when the write may or may not have become visible."""
+
+    code = "outcome_unknown"
+
+    def __init__(self, commit_id: str) -> None:
+        super().__init__(
+            f"the store failed while commit {commit_id} was being published; it may or may not be visible",
+            hint=f"`omnigraph commit show {commit_id}` tells; do not repeat the write before you know",
+        )
+        self.commit_id = commit_id
+
+    def details(self) -> dict[str, Any]:
+        """The commit to ask for."""
+        return {"graph_commit_id": self.commit_id}
