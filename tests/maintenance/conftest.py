@@ -1,22 +1,5 @@
-"""Upkeep needs no flushes to be tested: nothing here loses power."""
-
 from __future__ import annotations
 
-from collections.abc import Iterator
+from tests.support.fixtures import disarmed, unflushed
 
-import pytest
-
-from omnigraph.storage import failpoints
-
-
-@pytest.fixture(autouse=True, scope="package")
-def _unflushed() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("OMNIGRAPH_FSYNC", "off")
-        yield
-
-
-@pytest.fixture(autouse=True)
-def _disarmed() -> Iterator[None]:
-    yield
-    failpoints.arm(None)
+__all__ = ["disarmed", "unflushed"]
