@@ -6,7 +6,9 @@ import atexit
 import os
 import shutil
 import tempfile
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -28,6 +30,7 @@ Progress = Callable[[int], None]
 
 BLOCK_BYTES = 8 << 20
 BATCH_ROWS = 262_144
+_READERS = 2
 _KINDS = {
     ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".parquet": "parquet", ".pq": "parquet",
     ".arrow": "arrow", ".ipc": "arrow", ".feather": "arrow", ".arrows": "arrow",
@@ -86,8 +89,9 @@ def envelope_chunks(
 ) -> Iterator[Batch]:
     """Batches of a file of envelopes, any types in any order."""
     name = shown_as or path
-    for first, block in _blocks(path, progress):
-        batches = batches_by_column(block, first, name, catalog)
+    for first, block, batches in _ahead(
+        _blocks(path, progress), lambda b, first: batches_by_column(b, first, name, catalog)
+    ):
         if batches is not None:
             yield from batches
             continue
@@ -96,6 +100,21 @@ def envelope_chunks(
             yield batch_from_rows(group.entity, group.rows, Places(((name, group.numbers),)), found)
         if found.full:
             return
+
+
+def _ahead(
+    blocks: Iterator[tuple[int, bytes]], read: Callable[[bytes, int], list[Batch] | None]
+) -> Iterator[tuple[int, bytes, list[Batch] | None]]:
+    """Every block with its batches, in order; while one is used, other threads read the next ones."""
+    with ThreadPoolExecutor(_READERS, "omnigraph-read") as readers:
+        pending: deque[tuple[int, bytes, Future[list[Batch] | None]]] = deque()
+        for first, block in blocks:
+            pending.append((first, block, readers.submit(read, block, first)))
+            if len(pending) > _READERS:
+                begun, oldest, batches = pending.popleft()
+                yield begun, oldest, batches.result()
+        for begun, oldest, batches in pending:
+            yield begun, oldest, batches.result()
 
 
 def _blocks(path: str, progress: Progress) -> Iterator[tuple[int, bytes]]:

@@ -8,6 +8,8 @@ block go the careful way, which decides and knows what to say.
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -42,39 +44,43 @@ def _batches(block: bytes, first_line: int, path: str, catalog: Catalog) -> list
     lines, numbers = _lines(block, first_line)
     if len(lines) < _MIN_LINES:
         raise _Careful
-    heads = pc.extract_regex(lines, _HEAD)
-    if heads.null_count:
-        raise _Careful
-    names = pc.binary_join_element_wise(heads.field("kind"), heads.field("name"), ":").dictionary_encode()
-    codes = names.indices.to_numpy(zero_copy_only=False)
-    found = []
-    for code, name in enumerate(names.dictionary.to_pylist()):
-        kind, _, type_name = name.partition(":")
-        entity = catalog.edge(type_name) if kind == "edge" else catalog.node(type_name)
-        if len(names.dictionary) == 1:
-            mine, own = lines, numbers
-        else:
-            mask = codes == code
-            mine, own = lines.filter(pa.array(mask)), numbers[mask]
-        found.append(_batch(entity, mine, Places(((path, own),))))
-    return found
+    return [_batch(entity, mine, Places(((path, own),))) for entity, mine, own in _by_type(lines, numbers, catalog)]
+
+
+def _by_type(lines: pa.Array, numbers: Any, catalog: Catalog) -> Iterator[tuple[EntityType, pa.Array, Any]]:
+    """The lines of each type. Those that begin as the first one does are of its type, and often these are all."""
+    seen: set[str] = set()
+    while len(lines):
+        head = re.match(_HEAD, lines[0].as_py())
+        if head is None:
+            raise _Careful
+        kind, name = head.group("kind"), head.group("name")
+        alike = pc.starts_with(lines, head.group())
+        entity = catalog.edge(name) if kind == "edge" else catalog.node(name)
+        if entity.table_key in seen:  # written in another way: the order of its lines would be lost
+            raise _Careful
+        seen.add(entity.table_key)
+        if pc.all(alike).as_py():
+            yield entity, lines, numbers
+            return
+        mask = alike.to_numpy(zero_copy_only=False)
+        yield entity, lines.filter(alike), numbers[mask]
+        lines, numbers = lines.filter(pc.invert(alike)), numbers[~mask]
 
 
 def _lines(block: bytes, first_line: int) -> tuple[pa.Array, Any]:
     """The lines of a block that are not blank, line ends included, and their numbers."""
     data = np.frombuffer(block, np.uint8)
     ends = np.flatnonzero(data == 10) + 1
-    offsets = np.concatenate(([0], ends, [len(block)] if not len(ends) or ends[-1] != len(block) else []))
-    binary = pa.Array.from_buffers(
-        pa.binary(), len(offsets) - 1, [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(block)]
-    )
+    last = [len(block)] if not len(ends) or ends[-1] != len(block) else []
+    offsets = np.concatenate(([0], ends, last)).astype(np.int32)
+    binary = pa.Array.from_buffers(pa.binary(), len(offsets) - 1, [None, pa.py_buffer(offsets), pa.py_buffer(block)])
     lines = binary.cast(pa.string())  # refuses what is not UTF-8
     numbers = np.arange(first_line, first_line + len(lines))
-    blank = pc.equal(pc.utf8_length(pc.utf8_trim_whitespace(lines.filter(pc.less(pc.binary_length(lines), 64)))), 0)
-    if pc.any(blank).as_py():
-        keep = pc.greater(pc.utf8_length(pc.utf8_trim_whitespace(lines)), 0)
-        return lines.filter(keep), numbers[keep.to_numpy(zero_copy_only=False)]
-    return lines, numbers
+    if (data[offsets[:-1]] == ord("{")).all():
+        return lines, numbers
+    keep = pc.greater(pc.utf8_length(pc.utf8_trim_whitespace(lines)), 0)
+    return lines.filter(keep), numbers[keep.to_numpy(zero_copy_only=False)]
 
 
 def _batch(entity: EntityType, lines: pa.Array, places: Places) -> Batch:
@@ -121,8 +127,10 @@ def _json_type(prop: Property, sample: Any) -> pa.DataType:
 
 
 def _typed(entity: EntityType, table: pa.Table, lines: pa.Array, places: Places) -> Batch:
+    text = _text(lines).to_pybytes()
     data = whole(table["data"])
-    if data.null_count and pc.any(pc.match_substring(lines.filter(pc.is_null(data)), '"data"')).as_py():
+    absent = lines.filter(pc.is_null(data)) if data.null_count and b'"data"' in text else None
+    if absent is not None and pc.any(pc.match_substring(absent, '"data"')).as_py():  # `null` is not absent
         raise _Careful
     columns: dict[str, Any] = {}
     if isinstance(entity, EdgeType):
@@ -134,10 +142,10 @@ def _typed(entity: EntityType, table: pa.Table, lines: pa.Array, places: Places)
         if ids.null_count:
             raise _Careful
         columns["id"] = ids
-    elif pc.any(pc.match_substring(lines, '"id"')).as_py():
+    elif b'"id"' in text:
         raise _Careful
     found = Findings()
-    public = pa.table(columns) if columns else pa.table({"id": pa.nulls(len(lines), pa.string())})
+    public = pa.table(columns) if columns else pa.table({"id": pa.nulls(len(data), pa.string())})
     batch = batch_from_table(entity, public, places, found)
     if len(found):
         raise _Careful
