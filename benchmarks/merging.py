@@ -33,6 +33,7 @@ class Omnigraph:
         self._graph = Graph.init(directory / f"merge-{rows}", SCHEMA)
         names = pa.array([f"p{i:07}" for i in range(rows)])
         self._graph.load({"Person": pa.table({"name": names, "age": pa.array([1] * rows, pa.int32())})})
+        self._graph._store.wait_for_upkeep()
         state = self._graph._repository.head()
         fold(self._graph._repository, state, state.tables["node:Person"])
 
