@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from lance import Index, LanceOperation
-from lance.optimize import Compaction
+from lance.optimize import Compaction, CompactionTask
 
 from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.faults import translated
@@ -20,6 +20,7 @@ from omnigraph.storage.staged import commit_detached
 from omnigraph.storage.tables import Table, TableStore
 
 SMALL_FRAGMENT_ROWS = 65_536
+SMALL_FRAGMENT_BYTES = 16 << 20
 MAX_SEGMENTS = 4
 
 
@@ -111,7 +112,7 @@ def compact_small(store: TableStore, base: Table, known_high_water: int) -> tupl
         )
         mark = high_water(base, known_high_water)
         groups = []
-        for task in plan.tasks:
+        for task in filter(_is_worthwhile, plan.tasks):
             result = task.execute(base.dataset)
             fresh = []
             for fragment in result.new_fragments:
@@ -121,3 +122,9 @@ def compact_small(store: TableStore, base: Table, known_high_water: int) -> tupl
     if not groups:
         return base, mark
     return commit_detached(store, base, LanceOperation.Rewrite(groups, []), keeps_indexes=False), mark
+
+
+def _is_worthwhile(task: CompactionTask) -> bool:
+    """Few rows can be much data (long texts, vectors): such fragments are not rewritten for being short."""
+    sizes = [sum(file.file_size_bytes or 0 for file in fragment.files) for fragment in task.fragments]
+    return sum(sizes) < SMALL_FRAGMENT_BYTES * len(sizes)

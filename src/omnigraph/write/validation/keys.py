@@ -14,7 +14,10 @@ from omnigraph.schema.catalog import EntityType
 from omnigraph.storage.lookup import existing_ids, rows_with_values, tuple_keys
 from omnigraph.versioning.plan import KeysAbsent, Requirement, ValuesAbsent
 from omnigraph.write.validation.findings import Findings
+from omnigraph.write.validation.hashes import rows_with_equal_hash
 from omnigraph.write.validation.model import Base, TableDelta, column_of
+
+_MANY = 100_000
 
 
 def check_keys(base: Base, delta: TableDelta, found: Findings) -> Iterator[Requirement]:
@@ -84,6 +87,13 @@ def duplicates(keys: pa.Array | pa.ChunkedArray) -> list[tuple[int, int]]:
     array = keys.combine_chunks() if isinstance(keys, pa.ChunkedArray) else keys
     if isinstance(array, pa.ChunkedArray):
         array = pa.concat_arrays(array.chunks)
+    if len(array) <= _MANY or array.type != pa.string():
+        return _equal_rows(array)
+    suspects = rows_with_equal_hash(array)
+    return [(int(suspects[row]), int(suspects[first])) for row, first in _equal_rows(array.take(suspects))]
+
+
+def _equal_rows(array: pa.Array) -> list[tuple[int, int]]:
     encoded = array.dictionary_encode()
     if len(encoded.dictionary) == len(array) - array.null_count:
         return []

@@ -1,0 +1,40 @@
+"""Equal texts are found among many rows as among few."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from omnigraph.write.validation import keys
+from omnigraph.write.validation.hashes import rows_with_equal_hash, text_hashes
+
+TEXTS = ["", "a", "é", "ab", "ba", "0", "00", "x" * 5_000, "x" * 4_999 + "y", None]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_hashes_find_what_a_dictionary_finds(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = random.Random(seed)
+    made = [chance.choice([*TEXTS, f"k{chance.randrange(400)}"]) for _ in range(600)]
+    texts = pa.array(["dropped", *made], pa.string()).slice(1)
+    few = keys.duplicates(texts)
+    monkeypatch.setattr(keys, "_MANY", 0)
+    assert keys.duplicates(texts) == few
+    assert few, "the test needs equal texts"
+
+
+def test_a_shared_hash_alone_is_no_duplicate(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keys, "_MANY", 0)
+    monkeypatch.setattr("omnigraph.write.validation.hashes._weights", lambda count: np.ones(count, np.uint64))
+    texts = pa.array(["ab", "ba", "cd", "ab"])
+    assert rows_with_equal_hash(texts).tolist() == [0, 1, 3]
+    assert keys.duplicates(texts) == [(3, 0)]
+
+
+def test_rows_keep_their_hash_in_any_slice() -> None:
+    texts = pa.array([f"text {i}" * (i % 7) for i in range(1_000)])
+    whole = text_hashes(texts)
+    assert np.array_equal(text_hashes(texts.slice(123, 400)), whole[123:523])
+    assert len(np.unique(whole)) == len(set(texts.to_pylist()))
