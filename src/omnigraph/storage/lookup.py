@@ -72,6 +72,7 @@ class Tail:
 EMPTY_TAIL = Tail()
 _HASH_BYTES = 8
 _MAX_WRITTEN_HERE = 4096
+_FEW = 256
 _written_here: dict[str, frozenset[str]] = {}
 _NO_ADDRESSES = pa.table({"_rowaddr": pa.array([], pa.uint64())})
 
@@ -90,11 +91,24 @@ def locate(table: Table, ids: Sequence[str], tail: Tail, answered: frozenset[int
         return Located((), ())
     if len(ids) > MAX_LISTED:
         return _locate_by_scan(table, ids)
+    known = table.located.get(tuple(ids))
+    if known is not None:
+        return Located(*known)
     # Usually all exist or none does, and then the index alone answers: no row has to be read to tell which.
     found = _matches(table, ids, tail, answered, columns=[])
     if 0 < found.num_rows < len(ids):
         found = _matches(table, ids, tail, answered, columns=["id"])
         return Located(tuple(found["id"].to_pylist()), tuple(found["_rowaddr"].to_pylist()))
+    return Located(tuple(ids) if found.num_rows else (), tuple(found["_rowaddr"].to_pylist()))
+
+
+def locate_perhaps_deleted(table: Table, ids: Sequence[str], tail: Tail) -> Located:
+    """As `locate`, in one look where possible: a row that was deleted since the index was built may be in it."""
+    if len(ids) > MAX_LISTED or tuple(ids) in table.located or not ids or not table.fragments:
+        return locate(table, ids, tail)
+    found = _matches(table, ids, tail, frozenset(), columns=[], trusting=True)
+    if found.num_rows not in (0, len(ids)):
+        return locate(table, ids, tail)
     return Located(tuple(ids) if found.num_rows else (), tuple(found["_rowaddr"].to_pylist()))
 
 
@@ -163,15 +177,26 @@ def rows_where_any(table: Table, columns: Sequence[str], ids: Sequence[str]) -> 
 
 def rows_by_id(table: Table, ids: Sequence[str], tail: Tail, columns: Sequence[str]) -> pa.Table:
     """The rows of some ids, read from the fragments that hold them and no others."""
-    found = locate(table, list(dict.fromkeys(ids)), tail)
+    wanted = tuple(dict.fromkeys(ids))
+    found = locate_perhaps_deleted(table, wanted, tail)
     fragments = sorted({address >> 32 for address in found.addresses})
     if not fragments:
         return table.schema.empty_table().select(list(columns))
     chosen = [f for f in map(table.dataset.get_fragment, fragments) if f is not None]
     with translated(f"reading rows of {table.path}"):
-        return table.dataset.scanner(
-            columns=list(columns), filter=in_list("id", found.ids), fragments=chosen
-        ).to_table()
+        rows = table.dataset.scanner(
+            columns=list(dict.fromkeys(("id", *columns))), filter=in_list("id", found.ids), fragments=chosen,
+            with_row_address=True,
+        ).to_table()  # fmt: skip
+    _remember_located(table, wanted, rows)
+    return rows.select(list(columns))
+
+
+def _remember_located(table: Table, wanted: tuple[str, ...], rows: pa.Table) -> None:
+    """Who has read rows will often write them next, at the same version."""
+    if len(wanted) <= _FEW:
+        table.located.clear()
+        table.located[wanted] = (tuple(rows["id"].to_pylist()), tuple(rows["_rowaddr"].to_pylist()))
 
 
 def rows_with_values(table: Table, columns: Sequence[str], values: Sequence[Sequence[str]]) -> pa.Table:
@@ -230,12 +255,15 @@ def in_list(column: str, values: Sequence[str]) -> str:
     return f"`{column}` IN ({literals})"
 
 
-def _matches(table: Table, ids: Sequence[str], tail: Tail, answered: frozenset[int], columns: list[str]) -> pa.Table:
+def _matches(
+    table: Table, ids: Sequence[str], tail: Tail, answered: frozenset[int], columns: list[str], *,
+    trusting: bool = False,
+) -> pa.Table:  # fmt: skip
     predicate = in_list("id", ids)
     uncovered = table.uncovered_fragments
     parts: list[pa.Table] = []
     if len(uncovered) < len(table.fragments):
-        parts.extend(_probe_covered(table, predicate, columns))
+        parts.extend(_probe_covered(table, predicate, columns, trusting=trusting))
     open_questions = [i for i in uncovered if i not in answered]
     wanted = frozenset(map(key_hash, ids)) if open_questions else frozenset()
     suspects = [i for i in open_questions if tail.may_hold(i, wanted)]
@@ -246,10 +274,11 @@ def _matches(table: Table, ids: Sequence[str], tail: Tail, answered: frozenset[i
     return pa.concat_tables(parts)
 
 
-def _probe_covered(table: Table, predicate: str, columns: list[str]) -> Iterator[pa.Table]:
+def _probe_covered(table: Table, predicate: str, columns: list[str], *, trusting: bool) -> Iterator[pa.Table]:
     """Matches in covered fragments, asked of the version whose index is already loaded.
 
-    Fragments are immutable but for their deletions: a hit in one that was masked or dropped since is asked for again.
+    Fragments are immutable but for their deletions: a hit in one that was masked or dropped since is asked for again,
+    or, `trusting`, taken for a row that is still there.
     """
     home = table.index_home
     found = _probe(home, predicate, columns, fragments=None)
@@ -261,7 +290,9 @@ def _probe_covered(table: Table, predicate: str, columns: list[str]) -> Iterator
     same = {i for i in set(owners) if i in now and now[i].deletion_file == home.fragments[i].deletion_file}
     yield found.filter(pa.array([owner in same for owner in owners]))
     masked = [i for i in set(owners) - same if i in now]
-    if masked:
+    if masked and trusting:
+        yield found.filter(pa.array([owner in masked for owner in owners]))
+    elif masked:
         yield _probe(table, predicate, columns, fragments=masked)
 
 

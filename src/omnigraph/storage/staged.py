@@ -26,7 +26,15 @@ from omnigraph.storage.effects import (
 from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.faults import translated
 from omnigraph.storage.layout import detached_file
-from omnigraph.storage.lookup import Tail, locate, pack_hashes, remember_append, remember_written
+from omnigraph.storage.lookup import (
+    Located,
+    Tail,
+    locate,
+    locate_perhaps_deleted,
+    pack_hashes,
+    remember_append,
+    remember_written,
+)
 from omnigraph.storage.tables import Table, TableStore
 
 
@@ -179,7 +187,18 @@ def _append(store: TableStore, base: Table, fragments: Sequence[WrittenFragment]
 def _replace(
     store: TableStore, base: Table, ids: Sequence[str], fragments: Sequence[WrittenFragment], tail: Tail
 ) -> Staged:
-    found = locate(base, ids, tail)
+    found = locate_perhaps_deleted(base, ids, tail)
+    masked = _masked(base, found)
+    if masked is None:
+        found = locate(base, ids, tail)
+        masked = _masked(base, found)
+    assert masked is not None, "a row that was there is gone"
+    removed, updated = masked
+    return _update(store, base, fragments, removed=removed, updated=updated, deleted_ids=tuple(found.ids))
+
+
+def _masked(base: Table, found: Located) -> tuple[list[int], list[FragmentMetadata]] | None:
+    """Fragments that lose all their rows, and others without the rows found; None when one of these was not there."""
     positions: dict[int, list[int]] = {}
     for address in found.addresses:
         positions.setdefault(address >> 32, []).append(address & 0xFFFFFFFF)
@@ -187,12 +206,15 @@ def _replace(
     removed: list[int] = []
     with translated(f"masking rows of {base.path}"):
         for fragment_id, offsets in positions.items():
+            before = base.fragments[fragment_id]
             after = base.dataset.get_fragment(fragment_id).delete_rows(offsets)
+            if before.num_rows - (0 if after is None else after.num_rows) != len(offsets):
+                return None
             if after is None:
                 removed.append(fragment_id)
             else:
                 updated.append(after)
-    return _update(store, base, fragments, removed=removed, updated=updated, deleted_ids=tuple(found.ids))
+    return removed, updated
 
 
 def _update(

@@ -1,0 +1,79 @@
+"""Rows behind a key index that is older than the table: deleted, written again, written many times."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from omnigraph import Graph
+from omnigraph.storage.lookup import locate, rows_by_id
+from omnigraph.versioning.staging import open_table
+from omnigraph.write.coverage import fold
+
+SCHEMA = "node P { name: String @key  age: I32? }"
+UPDATE = "query u($n: String, $a: I32) { update P set { age: $a } where name = $n }"
+DELETE = "query d($n: String) { delete P where name = $n }"
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> Graph:
+    graph = Graph.init(tmp_path / "g", SCHEMA)
+    graph.load({"P": [{"name": f"p{i}", "age": 0} for i in range(50)]})
+    state = graph.repository.head()
+    fold(graph.repository, state, state.tables["node:P"])
+    return graph
+
+
+def rows(graph: Graph) -> dict[str, int | None]:
+    found = graph.rows("node:P").to_pylist()
+    assert len({r["name"] for r in found}) == len(found), "a key is there twice"
+    assert graph.snapshot().tables["node:P"].row_count == len(found)
+    return {r["name"]: r["age"] for r in found}
+
+
+def test_a_deleted_row_is_not_deleted_twice(graph: Graph) -> None:
+    graph.mutate(DELETE, params={"n": "p7"})
+    assert graph.mutate(DELETE, params={"n": "p7"}).affected_nodes == 0
+    graph.load({"P": [{"name": "p7", "age": 1}, {"name": "p8", "age": 1}]}, mode="merge")
+    assert rows(graph) == {f"p{i}": int(i in (7, 8)) for i in range(50)}
+
+
+def test_one_row_written_many_times(graph: Graph) -> None:
+    for age in range(1, 6):
+        graph.mutate(UPDATE, params={"n": "p3", "a": age})
+        graph.load({"P": [{"name": "p4", "age": age}]}, mode="merge")
+        assert rows(graph) == {f"p{i}": age if i in (3, 4) else 0 for i in range(50)}
+
+
+def test_what_was_read_is_found_where_it_is(graph: Graph) -> None:
+    graph.mutate(DELETE, params={"n": "p1"})
+    entry = graph.snapshot().tables["node:P"]
+    table = open_table(graph.repository.store, entry)
+    assert rows_by_id(table, ["p1"], entry.tail, ["age"]).num_rows == 0
+    assert rows_by_id(table, ["p2", "p1"], entry.tail, ["age"]).num_rows == 1
+    assert locate(table, ["p2", "p1"], entry.tail).ids == ("p2",)
+    assert locate(table, ["p1"], entry.tail).ids == ()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_any_order_of_writes(graph: Graph, seed: int) -> None:
+    chance, expected = random.Random(seed), dict.fromkeys((f"p{i}" for i in range(50)), 0)
+    for age in range(1, 40):
+        name = f"p{chance.randrange(8)}"
+        match chance.choice(["update", "delete", "upsert", "two"]):
+            case "update":
+                graph.mutate(UPDATE, params={"n": name, "a": age})
+                expected.update({name: age} if name in expected else {})
+            case "delete":
+                graph.mutate(DELETE, params={"n": name})
+                expected.pop(name, None)
+            case "upsert":
+                graph.load({"P": [{"name": name, "age": age}]}, mode="merge")
+                expected[name] = age
+            case "two":
+                both = [{"name": name, "age": age}, {"name": f"p{chance.randrange(8, 16)}", "age": age}]
+                graph.load({"P": both}, mode="merge")
+                expected.update({r["name"]: age for r in both})
+        assert rows(graph) == expected
