@@ -72,7 +72,8 @@ def make_rows(count: int, seed: int = 7) -> Rows:
     centres = rng.normal(size=(max(10, count // 500), WIDTH))
 
     def around(n: int) -> Vectors:
-        found = centres[rng.integers(0, len(centres), n)] + rng.normal(scale=1.7, size=(n, WIDTH))
+        # So wide that LanceDB's index with 20 probes finds about 0.975 of the neighbours: not all, and not too few.
+        found = centres[rng.integers(0, len(centres), n)] + rng.normal(scale=1.65, size=(n, WIDTH))
         unit: Vectors = (found / np.linalg.norm(found, axis=1, keepdims=True)).astype(np.float32)
         return unit
 

@@ -52,7 +52,7 @@ def _nearest(arm: ir.Nearest, node: NodeType, data: GraphData, evaluator: Evalua
     """The places that the vector index proposes."""
     table = data.loaded(node).table
     vector = evaluator.wanted_vector(arm.var, arm.property, arm.query)
-    probes = max(20, partitions(table.row_count) // 10)
+    probes = max(20, partitions(table.row_count) // 8)
     data.note(f"vector index, {probes} probes")
     column = node.property(arm.property).column
     places, _ = nearest(table, column, vector, wanted + SPARE, metric=arm.metric, probes=probes)
