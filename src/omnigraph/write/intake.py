@@ -49,13 +49,15 @@ class Gathered:
     @property
     def keys(self) -> pa.Table:
         """The needed columns of all rows."""
-        columns = needed_columns(self.entity)
-        empty = self.entity.arrow_schema.empty_table().select(columns)
-        return pa.concat_tables(self.needed) if self.needed else empty
+        return pa.concat_tables(self.needed) if self.needed else self._none
+
+    @property
+    def _none(self) -> pa.Table:
+        return self.entity.arrow_schema.empty_table().select(needed_columns(self.entity))
 
     def delta(self, *, upserts: bool, overwrites: bool) -> TableDelta:
         """What the rows do to their table."""
-        none = self.entity.arrow_schema.empty_table().select(needed_columns(self.entity))
+        none = self._none
         upserts = upserts and not self.fresh_ids
         return TableDelta(
             entity=self.entity,
@@ -154,4 +156,5 @@ class Intake:
 def _needed(batch: Batch) -> pa.Table:
     """The columns that rules look at. Ids that were minted here cannot break one, so they need no room."""
     needed = batch.table.select(needed_columns(batch.entity))
-    return needed.set_column(0, "id", pa.nulls(needed.num_rows, pa.string())) if batch.fresh_ids else needed
+    ids = pa.nulls(needed.num_rows, pa.string()) if batch.fresh_ids else needed["id"]
+    return needed.set_column(0, pa.field("id", pa.string()), ids)  # nullable in all batches: some may bring ids
