@@ -82,6 +82,9 @@ def outcome(graph: Graph, case: LoadCase, load: Any) -> dict[str, Any]:
         branches = {b.name for b in graph.branches.list()}
         assert branches == {"main"}, "a refused load leaves no branch behind"
         violations = named(getattr(error, "violations", ()))
+        if case.max_errors is not None and sum(violations.values()) > case.max_errors:
+            # Reading stopped at the limit: which rows were seen first depends on the pieces they were read in.
+            return {"error": "too many", "content": content(graph, "main")}
         return {"error": type(error).__name__, "rows": violations, "content": content(graph, "main")}
     return {
         "nodes": dict(result.nodes), "edges": dict(result.edges), "rows": named(result.rejected),
@@ -119,11 +122,6 @@ def check(spark: Any, folder: Path, seed: int) -> str:
     return wanted.get("error") or ("loaded" if wanted["committed"] else "nothing")
 
 
-def seeds() -> list[int]:
-    import os
-    return eval(os.environ.get("SEEDS", "list(range(1000,1200))"))
-
-
 @pytest.mark.parametrize("seed", range(SHORT))
 def test_generated_loads(spark: Any, tmp_path: Path, seed: int) -> None:
     assert check(spark, tmp_path / "run", seed)
@@ -134,7 +132,7 @@ def test_generated_loads(spark: Any, tmp_path: Path, seed: int) -> None:
 def test_many_generated_loads(spark: Any, tmp_path: Path) -> None:
     ends: Counter[str] = Counter()
     wrong = []
-    for seed in seeds():
+    for seed in range(1000, 1000 + LONG):
         try:
             ends[check(spark, tmp_path / str(seed), seed)] += 1
         except (AssertionError, pa.ArrowException, OmnigraphError) as error:

@@ -186,9 +186,12 @@ class _Driver:
                 raise error
 
     def _stage_frame(self, source: FrameSource, skipped: frozenset[Place]) -> None:
+        from pyspark.sql.pandas.types import to_arrow_schema
+
         job, type_name, first = self._job, source.type_name, source.first
-        # A frame may have no partition at all, and an overwrite empties its type.
-        self._staged.setdefault(first, stage_frame(job, first, type_name, (), skipped))
+        # A frame may have no partition at all. Its columns are checked, and an overwrite empties its type.
+        none = pa.RecordBatch.from_pylist([], schema=to_arrow_schema(source.frame.schema))
+        self._staged.setdefault(first, stage_frame(job, first, type_name, [none], skipped))
 
         def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             from pyspark import TaskContext

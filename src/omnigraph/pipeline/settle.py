@@ -21,7 +21,7 @@ from omnigraph.versioning.store import GraphStore
 from omnigraph.write.load import MERGE, MODES, OVERWRITE, LoadResult, counts_of
 from omnigraph.write.transaction import WriteTxn
 from omnigraph.write.validation import NOWHERE, TableDelta, Verdict, needed_columns, no_ids, raise_first, validate
-from omnigraph.write.validation.findings import DEFAULT_LIMIT
+from omnigraph.write.validation.findings import DEFAULT_LIMIT, by_place
 
 _MANY = 100_000
 Restage = Callable[[set[Place]], None]
@@ -111,7 +111,7 @@ class Settlement:
             raise_first(violations[: self._terms.limit])
 
     def _row_violations(self) -> list[Violation]:
-        return [v for number in sorted(self._staged) for v in self._staged[number].violations]
+        return by_place(v for number in sorted(self._staged) for v in self._staged[number].violations)
 
     def _gathered(self) -> dict[str, list[StagedPart]]:
         found: dict[str, list[StagedPart]] = {}

@@ -119,10 +119,10 @@ class Intake:
     def _write(self, key: str, rows: pa.Table) -> tuple[WrittenFragment, ...]:
         return write_rows(self._store.tables, self._target.table(key), rows)
 
-    def keep_last_of_each_id(self) -> set[tuple[str | None, int | None]]:
-        """Places of rows that a later row of the same id replaces, for types without a key."""
-        replaced: set[tuple[str | None, int | None]] = set()
-        for mine in self.gathered.values():
+    def keep_last_of_each_id(self) -> dict[str, set[tuple[str | None, int | None]]]:
+        """Places, by table, of rows that a later row of the same id replaces, for types without a key."""
+        replaced: dict[str, set[tuple[str | None, int | None]]] = {}
+        for key, mine in self.gathered.items():
             if mine.entity.key or mine.entity.kind != "edge" or mine.fresh_ids:
                 continue
             last: dict[str, int] = {}
@@ -130,7 +130,7 @@ class Intake:
                 if entity_id is None:
                     continue
                 if entity_id in last:
-                    replaced.add(mine.places.at(last[entity_id]))
+                    replaced.setdefault(key, set()).add(mine.places.at(last[entity_id]))
                 last[entity_id] = index
         return replaced
 
