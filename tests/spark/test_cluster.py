@@ -21,13 +21,13 @@ from tests.spark.driver import EXECUTORS
 from tests.support.graphs import EXPIRED
 
 SCHEMA = "node Person { name: String @key  age: I32? }\nedge Knows: Person -> Person"
-CORE = [
-    "test_load.py::test_parquet_of_every_type_in_one_commit",
-    "test_load.py::test_merge_and_overwrite",
+FEW = ["test_load.py::test_parquet_of_every_type_in_one_commit", "test_load.py::test_merge_and_overwrite"]
+MORE = [
     "test_load.py::test_what_one_process_refuses_spark_refuses",
     "test_load.py::test_rejected_rows_are_left_out_and_listed",
     "test_load.py::test_dataframes_with_joins_and_casts",
     "test_queries.py::test_old_states_are_asked_like_new_ones",
+    "test_queries.py::test_a_sample_of_the_corpus",
     "test_datasource.py::test_what_is_exported_can_be_loaded[parquet]",
     "test_datasource.py::test_writing_is_one_commit",
     "test_failures.py::test_tasks_that_fail_at_first_leave_no_duplicates",
@@ -99,8 +99,9 @@ def data_files(graph: Graph) -> list[Path]:
     return list((Path(graph.uri) / location / "data").glob("*.lance"))
 
 
-def test_the_core_of_the_suite_on_a_cluster(running: Cluster) -> None:
-    tests = [str(ROOT / "tests" / "spark" / name) for name in CORE]
+@pytest.mark.parametrize("names", [FEW, pytest.param(MORE, marks=pytest.mark.slow)], ids=["few", "more"])
+def test_the_core_of_the_suite_on_a_cluster(running: Cluster, names: list[str]) -> None:
+    tests = [str(ROOT / "tests" / "spark" / name) for name in names]
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests], cwd=ROOT, text=True,
         env=running.environment(SPARK_MASTER=running.master), capture_output=True, timeout=400, check=False,

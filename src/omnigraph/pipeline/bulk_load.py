@@ -190,7 +190,7 @@ class _Driver:
 
         job, type_name, first = self._job, source.type_name, source.first
         # A frame may have no partition at all. Its columns are checked, and an overwrite empties its type.
-        none = pa.RecordBatch.from_pylist([], schema=to_arrow_schema(source.frame.schema))
+        none = pa.RecordBatch.from_pylist([], schema=to_arrow_schema(source.frame.schema, timezone="UTC"))
         self._staged.setdefault(first, stage_frame(job, first, type_name, [none], skipped))
 
         def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
