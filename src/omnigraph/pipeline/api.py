@@ -127,10 +127,24 @@ def _job_source(spark: SparkSession, job: Job, source: JobSource) -> Source:
     paths = job_paths(job, source)
     if not source.where and not source.cast:
         return _files(source.type_name, paths, source)
-    frame = _read_frame(spark, paths, source.format or format_of(paths[0]), source.delimiter)
+    from pyspark.errors import PySparkException
+
+    try:
+        return _selected(_read_frame(spark, paths, source.format or format_of(paths[0]), source.delimiter), source)
+    except PySparkException as error:  # Spark's own language: what it has to say about it is the message
+        raise JobError(f"{source.type_name} from {source.paths[0]}: {str(error).strip().splitlines()[0]}") from error
+
+
+def _selected(frame: DataFrame, source: JobSource) -> DataFrame:
     if source.where:
         frame = frame.where(source.where)
     columns = dict(source.columns) or {name: name for name in frame.columns}
+    unknown = sorted(set(source.cast) - set(columns))
+    if unknown:
+        raise JobError(
+            f"{source.type_name} from {source.paths[0]}: cast names {unknown[0]!r}, which is no column",
+            hint=f"the file has {', '.join(columns)}",
+        )
     chosen = []
     for name, column in columns.items():
         kind = source.cast.get(name)

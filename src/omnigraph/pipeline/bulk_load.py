@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from omnigraph.errors import ConflictError, OmnigraphError
+from omnigraph.errors import ConflictError, DataError, OmnigraphError
 from omnigraph.execution.spark.tasks import refusal_in
 from omnigraph.pipeline.settle import LoadTerms, Settlement, stage_job
 from omnigraph.pipeline.sources import Split
@@ -84,6 +84,9 @@ def _as_itself() -> Iterator[None]:
         yield
     except (Py4JError, PySparkException) as error:
         refusal = refusal_in(str(error))
+        if refusal is None and isinstance(error, PySparkException) and error.getCondition() is not None:
+            # The DataFrame itself cannot be computed: a cast, a division, a file that Spark cannot read.
+            refusal = DataError(f"a DataFrame cannot be computed: {str(error).strip().splitlines()[0]}")
         if refusal is None:
             raise
         raise refusal from error
