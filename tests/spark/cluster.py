@@ -49,21 +49,21 @@ class Cluster:
         provide_java()
         self._run("master.Master", "--host", HOST, "--port", str(self._port), "--webui-port", str(self._page))
         self._await(lambda state: True)
-        for number in range(workers):
-            work = str(self._folder / f"work{number}")
+        for number in range(1, workers + 1):
+            # Hosts of their own, by name: Spark starts no double of a task on the host that runs it.
             self._run(
-                "worker.Worker", "--cores", "1", "--memory", "1g", "--host", HOST, "--webui-port", "0",
-                "--work-dir", work, self.master,
+                "worker.Worker", "--cores", "1", "--memory", "1g", "--host", f"127.0.0.{number}", "--webui-port", "0",
+                "--work-dir", str(self._folder / f"work{number}"), self.master, host=f"127.0.0.{number}",
             )  # fmt: skip
         self._await(lambda state: state["aliveworkers"] == workers)
 
-    def _run(self, name: str, *arguments: str) -> None:
+    def _run(self, name: str, *arguments: str, host: str = HOST) -> None:
         program = str(Path(pyspark.__file__).parent / "bin" / "spark-class")
         with (self._folder / "cluster.log").open("ab") as log:
             self._processes.append(
                 subprocess.Popen(
                     [program, f"org.apache.spark.deploy.{name}", *arguments],
-                    stdout=log, stderr=log, env=self.environment(SPARK_DAEMON_MEMORY="512m"), cwd=self._folder,
+                    stdout=log, stderr=log, env=self.environment(SPARK_DAEMON_MEMORY="512m", SPARK_LOCAL_IP=host), cwd=self._folder,
                 )
             )  # fmt: skip
 
@@ -137,7 +137,11 @@ class Driver:
 
     def result(self) -> dict[str, Any]:
         """What it said last."""
-        said, complaints = self.process.communicate(timeout=240)
+        try:
+            said, complaints = self.process.communicate(timeout=200)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise
         assert self.process.returncode == 0, complaints[-3000:]
         return dict(json.loads(said.strip().splitlines()[-1]))
 

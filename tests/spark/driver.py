@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from omnigraph import Graph, pipeline
+from omnigraph.errors import OmnigraphError
 from omnigraph.storage.failpoints import VARIABLE
 
 EXECUTORS = "OMNIGRAPH_TEST_EXECUTOR_FAILPOINT"
@@ -54,6 +55,14 @@ def files(uri: str, folder: str) -> dict[str, Any]:
     return counted(uri)
 
 
+def refused(uri: str, folder: str) -> dict[str, Any]:
+    """The error that a load of files ends with."""
+    try:
+        return files(uri, folder)
+    except OmnigraphError as error:
+        return {"error": type(error).__name__, "message": error.message}
+
+
 def speculate(uri: str, marks: str) -> dict[str, Any]:
     """Load a DataFrame whose last partition is slow until Spark starts its double."""
     spark = session(
@@ -86,7 +95,7 @@ def speculate(uri: str, marks: str) -> dict[str, Any]:
 def main() -> None:
     """Run one program."""
     warnings.simplefilter("ignore")
-    programs = {"files": files, "speculate": speculate}
+    programs = {"files": files, "refused": refused, "speculate": speculate}
     print(json.dumps(programs[sys.argv[1]](*sys.argv[2:])), flush=True)
 
 

@@ -83,14 +83,16 @@ def nothing_is_left_over(graph: Graph) -> None:
     assert graph.maintenance.fsck().problems == ()
 
 
-def wait_for(what: Any, seconds: float = 120) -> Any:
-    """The first true value of something."""
-    deadline = time.monotonic() + seconds
+def wait_for(what: Any, driver: Driver | None = None) -> Any:
+    """The first true value of something. A driver that does not get there would hold the cluster: it is ended."""
+    deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         found = what()
         if found:
             return found
         time.sleep(0.05)
+    if driver is not None:
+        driver.kill()
     raise AssertionError("it did not happen")
 
 
@@ -124,7 +126,7 @@ def test_python_workers_that_die_after_writing(running: Cluster, graph: Graph, i
 @pytest.mark.slow
 def test_an_executor_that_is_killed_in_the_middle_of_a_load(running: Cluster, graph: Graph, inputs: str) -> None:
     driver = Driver(running, "files", graph.uri, inputs, **{EXECUTORS: f"{Point.ROWS_WRITTEN}:pause:6"})
-    wait_for(lambda: data_files(graph))
+    wait_for(lambda: data_files(graph), driver)
     victim = next(pid for pid in running.executors() if children(pid))
     kill_all([victim, *descendants(victim)])
     assert driver.result() == LOADED
@@ -133,10 +135,19 @@ def test_an_executor_that_is_killed_in_the_middle_of_a_load(running: Cluster, gr
 
 @pytest.mark.slow
 def test_a_store_that_fails_at_first_is_tried_again(running: Cluster, graph: Graph, inputs: str) -> None:
-    """The first write of every worker process fails; Spark repeats the task."""
-    driver = Driver(running, "files", graph.uri, inputs, **{EXECUTORS: f"{Point.ROWS_WRITTEN}:error:1"})
+    """The second write of every worker process fails; Spark repeats the task in a new one."""
+    driver = Driver(running, "files", graph.uri, inputs, **{EXECUTORS: f"{Point.ROWS_WRITTEN}:error:2"})
     assert driver.result() == LOADED
     is_whole(graph)
+
+
+@pytest.mark.slow
+def test_a_store_that_always_fails_is_the_error_of_the_load(running: Cluster, graph: Graph, inputs: str) -> None:
+    driver = Driver(running, "refused", graph.uri, inputs, **{EXECUTORS: f"{Point.ROWS_WRITTEN}:error"})
+    assert driver.result() == {"error": "StorageError", "message": f"failpoint {Point.ROWS_WRITTEN}"}
+    opened = Graph.open(graph.uri)
+    assert [c.kind for c in opened.commits.list()] == ["init"]
+    assert opened.recovery.list() == []
 
 
 @pytest.mark.slow
@@ -152,9 +163,9 @@ def test_a_task_and_its_double_count_once(running: Cluster, graph: Graph, tmp_pa
 @pytest.mark.slow
 def test_a_driver_that_is_killed_in_the_middle_of_a_load(running: Cluster, graph: Graph, inputs: str) -> None:
     driver = Driver(running, "files", graph.uri, inputs, **{EXECUTORS: f"{Point.ROWS_WRITTEN}:pause:4"})
-    wait_for(lambda: data_files(graph))
+    wait_for(lambda: data_files(graph), driver)
     driver.kill()
-    wait_for(lambda: not running.executors(), 60)
+    wait_for(lambda: not running.executors())
     recovered = Graph.open(graph.uri, settings=EXPIRED)
     assert [c.kind for c in recovered.commits.list()] == ["init"]
     assert recovered.recovery.list() == []
