@@ -59,11 +59,12 @@ class Cluster:
 
     def _run(self, name: str, *arguments: str, host: str = HOST) -> None:
         program = str(Path(pyspark.__file__).parent / "bin" / "spark-class")
+        env = self.environment(SPARK_DAEMON_MEMORY="512m", SPARK_LOCAL_IP=host)
         with (self._folder / "cluster.log").open("ab") as log:
             self._processes.append(
                 subprocess.Popen(
                     [program, f"org.apache.spark.deploy.{name}", *arguments],
-                    stdout=log, stderr=log, env=self.environment(SPARK_DAEMON_MEMORY="512m", SPARK_LOCAL_IP=host), cwd=self._folder,
+                    stdout=log, stderr=log, env=env, cwd=self._folder,
                 )
             )  # fmt: skip
 
