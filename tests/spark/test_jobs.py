@@ -155,9 +155,9 @@ def test_rejected_rows_of_a_job(spark: Any, tmp_path: Path, graph: Graph) -> Non
         ("{path: people.csv, where: 'age >'}", "Person from people.csv: .*PARSE_SYNTAX_ERROR"),
         ("{path: people.csv, where: 'height > 3'}", "Person from people.csv: .*height"),
         ("{path: people.csv, where: 'age > 0', columns: {name: who}}", "Person from people.csv: .*who"),
-        ("{path: people.csv, cast: {age: number}}", "Person from people.csv: .*number"),
+        ("{path: people.csv, cast: {age: number}}", "Person from people.csv: .*NUMBER"),
         ("{path: people.csv, cast: {height: int}}", "cast names 'height', which is no column"),
-        ("{path: broken.parquet, where: 'age > 0'}", "Person from broken.parquet"),
+        ("{path: broken.parquet, where: 'age > 0'}", "Person from broken.parquet: .*FAILED_READ_FILE"),
     ],
 )  # fmt: skip
 def test_mistakes_in_the_words_of_spark(spark: Any, tmp_path: Path, graph: Graph, source: str, words: str) -> None:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from omnigraph.errors import InvalidArgument, JobError, OmnigraphError
 from omnigraph.graph import Graph
-from omnigraph.pipeline.bulk_load import MAX_PARTITIONS, BulkLoad, FrameSource, Progress, run_load
+from omnigraph.pipeline.bulk_load import MAX_PARTITIONS, BulkLoad, FrameSource, Progress, reason_in, run_load
 from omnigraph.pipeline.job import Job, JobSource
 from omnigraph.pipeline.reading import lines_begun
 from omnigraph.pipeline.settle import LoadTerms
@@ -127,12 +127,13 @@ def _job_source(spark: SparkSession, job: Job, source: JobSource) -> Source:
     paths = job_paths(job, source)
     if not source.where and not source.cast:
         return _files(source.type_name, paths, source)
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     try:
         return _selected(_read_frame(spark, paths, source.format or format_of(paths[0]), source.delimiter), source)
-    except PySparkException as error:  # Spark's own language: what it has to say about it is the message
-        raise JobError(f"{source.type_name} from {source.paths[0]}: {str(error).strip().splitlines()[0]}") from error
+    except (PySparkException, Py4JError) as error:
+        raise JobError(f"{source.type_name} from {source.paths[0]}: {reason_in(str(error))}") from error
 
 
 def _selected(frame: DataFrame, source: JobSource) -> DataFrame:

@@ -10,6 +10,7 @@ names, and an intent that it withdraws or whose lease runs out.
 from __future__ import annotations
 
 import contextlib
+import re
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 _ATTEMPTS = 8
 MAX_PARTITIONS = 1 << 20
+_CONDITION = re.compile(r"\[[A-Z_.]+\].*")
 Progress = Callable[[int, int], None]
 """Hears how many of how many tasks are done."""
 
@@ -74,6 +76,12 @@ def run_load(
         driver.clean_up()
 
 
+def reason_in(text: str) -> str:
+    """The line of a failure of Spark that says what is wrong: `[CONDITION] ...`, else the first."""
+    found = _CONDITION.search(text)
+    return found.group() if found else text.strip().partition("\n")[0]
+
+
 @contextlib.contextmanager
 def _as_itself() -> Iterator[None]:
     """An error that every attempt of a task met, raised as what it was."""
@@ -86,7 +94,7 @@ def _as_itself() -> Iterator[None]:
         refusal = refusal_in(str(error))
         if refusal is None and isinstance(error, PySparkException) and error.getCondition() is not None:
             # The DataFrame itself cannot be computed: a cast, a division, a file that Spark cannot read.
-            refusal = DataError(f"a DataFrame cannot be computed: {str(error).strip().splitlines()[0]}")
+            refusal = DataError(f"a DataFrame cannot be computed: {reason_in(str(error))}")
         if refusal is None:
             raise
         raise refusal from error
