@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 
 import pytest
@@ -13,8 +14,9 @@ def spark():
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        # Up to four attempts of a task: without the second number a local master has one.
-        session = pipeline.session("local[2,4]")
+        # Up to four attempts of a task: without the second number a local master has one. The variable is set by
+        # the tests that run some of these tests on a cluster.
+        session = pipeline.session(os.environ.get("SPARK_MASTER", "local[2,4]"))
     yield session
     session.stop()
 

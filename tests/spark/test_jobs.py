@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pytest
 
 from omnigraph import Graph, pipeline
-from omnigraph.errors import JobError
+from omnigraph.errors import DataError, JobError, OmnigraphError
 from omnigraph.pipeline.job import parse_job
 
 SCHEMA = """
@@ -34,6 +35,21 @@ MISTAKES = {
     "unknown in a source": ("nodes:\n  P: {path: a.csv, colums: {}}", 2, 20, "'colums' is unknown in a source of P"),
     "unknown format": ("nodes:\n  P: {path: a, format: xls}", 2, 24, "format 'xls' is unknown"),
     "long delimiter": ("nodes:\n  P: {path: a.csv, delimiter: '::'}", 2, 31, "a delimiter is one character"),
+    "not printable": ("graph: \x00", 1, 1, "this is not YAML"),
+    "nested too deeply": ("[" * 5000, 1, 1, "nested too deeply"),
+    "two documents": ("graph: g\n---\ngraph: h", 2, 1, "this is not YAML"),
+    "nothing under nodes": ("graph: g\nnodes:", 2, 7, "nodes must be a mapping"),
+    "a key that is a list": ("[a]: b", 1, 1, "text is expected here"),
+    "an empty value": ("graph:\nnodes: {P: a.csv}", 1, 7, "text is expected here"),
+    "a negative number": ("max_errors: -1\nnodes: {P: a.csv}", 1, 13, "a whole number is expected here"),
+    "a number that is none": ("max_errors: ²\nnodes: {P: a.csv}", 1, 13, "a whole number is expected here"),
+    "no paths": ("nodes:\n  P: {path: []}", 2, 13, "a source of P needs a path"),
+    "a path that is a mapping": ("nodes:\n  P: {path: {a: b}}", 2, 13, "text is expected here"),
+    "no delimiter": ("nodes:\n  P: {path: a.csv, delimiter: ''}", 2, 31, "a delimiter is one character"),
+    "cast of nothing": ("nodes:\n  P: {path: a, columns: {a: b}, cast: {c: int}}", 2, 39, "cast names 'c'"),
+    "where is a list": ("nodes:\n  P: {path: a.csv, where: [a]}", 2, 27, "text is expected here"),
+    "edges is text": ("edges: knows.csv", 1, 8, "edges must be a mapping"),
+    "a type twice": ("nodes:\n  P: a.csv\n  P: b.csv", 3, 3, "'P' appears twice in nodes"),
     "columns is a list": ("nodes:\n  P: {path: a.csv, columns: [a]}", 2, 29, "columns must be a mapping"),
     "a list for a column": ("nodes:\n  P: {path: a.csv, columns: {a: [b]}}", 2, 33, "text is expected here"),
     "cast is text": ("nodes:\n  P: {path: a.csv, cast: int}", 2, 26, "cast must be a mapping"),
@@ -131,3 +147,87 @@ def test_rejected_rows_of_a_job(spark: Any, tmp_path: Path, graph: Graph) -> Non
     result = pipeline.run(spark, job)
     assert dict(result.nodes) == {"Person": 2}
     assert sorted(each.row for each in result.rejected) == [3, 5]
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("{path: people.csv, where: 'age >'}", "Person from people.csv: .*PARSE_SYNTAX_ERROR"),
+        ("{path: people.csv, where: 'height > 3'}", "Person from people.csv: .*height"),
+        ("{path: people.csv, where: 'age > 0', columns: {name: who}}", "Person from people.csv: .*who"),
+        ("{path: people.csv, cast: {age: number}}", "Person from people.csv: .*NUMBER"),
+        ("{path: people.csv, cast: {height: int}}", "cast names 'height', which is no column"),
+        ("{path: broken.parquet, where: 'age > 0'}", "Person from broken.parquet: .*FAILED_READ_FILE"),
+    ],
+)  # fmt: skip
+def test_mistakes_in_the_words_of_spark(spark: Any, tmp_path: Path, graph: Graph, source: str, words: str) -> None:
+    (tmp_path / "people.csv").write_text("name,age\na,1\n")
+    (tmp_path / "broken.parquet").write_text("not parquet")
+    with pytest.raises(JobError, match=words):
+        pipeline.run(spark, written(tmp_path, f"graph: g\nnodes:\n  Person: {source}\n"))
+    assert len(graph.commits.list()) == 1
+
+
+def test_a_value_that_spark_cannot_cast(spark: Any, tmp_path: Path, graph: Graph) -> None:
+    (tmp_path / "people.csv").write_text("name,age\na,1\nb,old\n")
+    job = written(tmp_path, "graph: g\nnodes:\n  Person: {path: people.csv, cast: {age: int}}\n")
+    with pytest.raises(DataError, match=r"cannot be computed: \[CAST_INVALID_INPUT\].*'old'"):
+        pipeline.run(spark, job)
+    assert len(graph.commits.list()) == 1
+    assert graph.recovery.list() == []
+
+
+SHAPES = {
+    "a mapped column is missing": ("people.csv", "name\na\n", "{name: name, age: years}", "'years' is missing"),
+    "an unknown column": ("people.csv", "name,height\na,3\n", None, "height"),
+    "the key is missing": ("people.csv", "age\n3\n", None, r"Person\.name is required"),
+    "a word for a number": ("people.csv", "name,age\na,old\n", None, r"people\.csv:2: Person\.age .*'old'"),
+    "a torn row": ("people.csv", "name,age\na,1,7\n", None, "damaged or not what its name says"),
+    "not JSON": ("people.jsonl", "{\n", None, r"people\.jsonl:1"),
+    "not UTF-8": ("people.jsonl", b'{"name": "\xff"}', None, "not valid UTF-8"),
+    "a list": ("people.jsonl", "[1]\n", None, "not an object"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_files_of_the_wrong_shape(spark: Any, tmp_path: Path, graph: Graph, name: str) -> None:
+    file, body, columns, words = SHAPES[name]
+    (tmp_path / file).write_bytes(body if isinstance(body, bytes) else body.encode())
+    mapped = f", columns: {columns}" if columns else ""
+    job = written(tmp_path, f"graph: g\nnodes:\n  Person: {{path: {file}{mapped}}}\n")
+    with pytest.raises(OmnigraphError, match=words):
+        pipeline.run(spark, job)
+    assert len(graph.commits.list()) == 1
+    assert graph.recovery.list() == []
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+def test_inputs_without_rows(spark: Any, tmp_path: Path, graph: Graph, mode: str) -> None:
+    """An overwrite with nothing empties a type, in every format; an append of nothing is no commit."""
+    people, none = pa.table({"name": ["a"]}), pa.table({"name": pa.array([], pa.string())})
+    graph.load({"Person": people})
+    pq.write_table(none, tmp_path / "e.parquet")
+    orc.write_table(none, str(tmp_path / "e.orc"))
+    (tmp_path / "e.csv").write_text("name\n")
+    (tmp_path / "e.jsonl").write_text("")
+    frame = spark.createDataFrame([], "name string")
+    for source in (*(str(tmp_path / f"e.{kind}") for kind in ("parquet", "orc", "csv", "jsonl")), frame):
+        result = pipeline.load(spark, graph, {"Person": source}, mode=mode)
+        assert dict(result.nodes) == {"Person": 0}, source
+        left = graph.snapshot().table("node:Person").row_count
+        assert (left, result.commit is None) == ((1, True) if mode == "append" else (0, False)), source
+        if mode == "overwrite":
+            graph.load({"Person": people})
+
+
+def test_all_edges_at_one_node(spark: Any, tmp_path: Path, graph: Graph) -> None:
+    graph.load({"Person": pa.table({"name": [f"p{i}" for i in range(50)]})})
+    hub = pa.table({"from": ["p0"] * 20_000, "to": [f"p{i % 50}" for i in range(20_000)]})
+    pq.write_table(hub, tmp_path / "k.parquet", row_group_size=5_000)
+    frame = spark.read.parquet(str(tmp_path / "k.parquet")).repartition(4, "from")
+    pipeline.load(
+        spark, graph, edges={"Knows": [pipeline.Files("Knows", (str(tmp_path / "k.parquet"),), "parquet"), frame]}
+    )
+    assert graph.snapshot().table("edge:Knows").row_count == 40_000
+    query = 'query q() { match { $p: Person { name: "p0" } $p knows $q } return { count($q) as n } }'
+    assert graph.query(query, engine="spark").to_pylist() == graph.query(query).to_pylist()

@@ -82,6 +82,16 @@ def test_the_whole_corpus(spark: Any, graph: Graph, path: Path, name: str) -> No
     compare(graph, path, name)
 
 
+def test_every_search_of_the_corpus_is_refused_by_name(spark: Any, graph: Graph) -> None:
+    text = (golden.HERE / f"{SEARCHING}.gq").read_text()
+    given = {query: json.loads(values) for values, query in golden.GIVEN.findall(text)}
+    names = [query.name.text for query in parse_queries(text).queries]
+    for name in names:
+        with pytest.raises(Unsupported, match=r"search|match_text|fuzzy|bm25|nearest|rrf"):
+            graph.query(text, name, given.get(name, {}), engine="spark")
+    assert len(corpus(1)) + len(names) >= 250
+
+
 def generated(folder: Path, seed: int, count: int) -> int:
     """Ask generated queries of a generated graph; how many were asked."""
     rng = random.Random(seed)
@@ -103,6 +113,7 @@ def test_generated_queries(spark: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(0)
 @pytest.mark.parametrize("seed", range(2, 12))
 def test_many_generated_queries(spark: Any, tmp_path: Path, seed: int) -> None:
     assert generated(tmp_path, seed, 15) == 15

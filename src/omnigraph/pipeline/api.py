@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -11,7 +12,7 @@ import pyarrow as pa
 
 from omnigraph.errors import InvalidArgument, JobError, OmnigraphError
 from omnigraph.graph import Graph
-from omnigraph.pipeline.bulk_load import BulkLoad, FrameSource, Progress, run_load
+from omnigraph.pipeline.bulk_load import MAX_PARTITIONS, BulkLoad, FrameSource, Progress, reason_in, run_load
 from omnigraph.pipeline.job import Job, JobSource
 from omnigraph.pipeline.reading import lines_begun
 from omnigraph.pipeline.settle import LoadTerms
@@ -50,17 +51,14 @@ def load(
         catalog = graph.catalog(branch)
         sources = [*_typed(nodes or {}, "node", catalog), *_typed(edges or {}, "edge", catalog), *_envelopes(data)]
         files = [source for source in sources if isinstance(source, Files)]
-        splits = _numbered(spark, plan_splits(files))
-        frames = tuple(
-            FrameSource(name, _frame(spark, value)) for name, value in (s for s in sources if not isinstance(s, Files))
-        )
+        splits, frames = _in_order(spark, sources)
         if not splits and not frames:
             raise InvalidArgument("there is nothing to load", hint="name files or DataFrames in `nodes` or `edges`")
         for source in files:
             _check_columns(source, catalog)
         keys = _table_keys(sources, catalog)
         request = BulkLoad(
-            splits=tuple(splits), frames=frames, table_keys=keys,
+            splits=tuple(_numbered(spark, splits)), frames=tuple(frames), table_keys=keys,
             terms=LoadTerms(
                 mode=mode, branch=branch, actor=actor, message=message, max_errors=max_errors, dry_run=dry_run
             ),
@@ -129,10 +127,25 @@ def _job_source(spark: SparkSession, job: Job, source: JobSource) -> Source:
     paths = job_paths(job, source)
     if not source.where and not source.cast:
         return _files(source.type_name, paths, source)
-    frame = _read_frame(spark, paths, source.format or format_of(paths[0]), source.delimiter)
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        return _selected(_read_frame(spark, paths, source.format or format_of(paths[0]), source.delimiter), source)
+    except (PySparkException, Py4JError) as error:
+        raise JobError(f"{source.type_name} from {source.paths[0]}: {reason_in(str(error))}") from error
+
+
+def _selected(frame: DataFrame, source: JobSource) -> DataFrame:
     if source.where:
         frame = frame.where(source.where)
     columns = dict(source.columns) or {name: name for name in frame.columns}
+    unknown = sorted(set(source.cast) - set(columns))
+    if unknown:
+        raise JobError(
+            f"{source.type_name} from {source.paths[0]}: cast names {unknown[0]!r}, which is no column",
+            hint=f"the file has {', '.join(columns)}",
+        )
     chosen = []
     for name, column in columns.items():
         kind = source.cast.get(name)
@@ -168,10 +181,8 @@ def _entity(name: str, kind: str, catalog: Catalog) -> EntityType:
 
 
 def _by_format(name: str | None, paths: Sequence[str]) -> list[Files]:
-    kinds: dict[str, list[str]] = {}
-    for path in paths:
-        kinds.setdefault(format_of(path), []).append(path)
-    return [Files(name, tuple(mine), kind) for kind, mine in kinds.items()]
+    """Neighbours of one format together. The order stays: where rows clash, it decides which one is refused."""
+    return [Files(name, tuple(mine), kind) for kind, mine in itertools.groupby(paths, format_of)]
 
 
 def _files(name: str, paths: tuple[str, ...], source: JobSource) -> Files:
@@ -206,6 +217,19 @@ def _frame(spark: SparkSession, value: Any) -> DataFrame:
         f"cannot load {type(value).__name__}",
         hint="pass paths, a Spark DataFrame, or a pyarrow, pandas or polars table",
     )
+
+
+def _in_order(spark: SparkSession, sources: Sequence[Any]) -> tuple[list[Split], list[FrameSource]]:
+    """Splits and frames, numbered in the order given: what is wrong is reported in it, as in one process."""
+    splits: list[Split] = []
+    frames: list[FrameSource] = []
+    for source in sources:
+        first = len(splits) + MAX_PARTITIONS * len(frames)
+        if isinstance(source, Files):
+            splits += plan_splits([source], first)
+        else:
+            frames.append(FrameSource(source[0], _frame(spark, source[1]), first))
+    return splits, frames
 
 
 def _numbered(spark: SparkSession, splits: list[Split]) -> list[Split]:

@@ -10,6 +10,7 @@ names, and an intent that it withdraws or whose lease runs out.
 from __future__ import annotations
 
 import contextlib
+import re
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,7 +18,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from omnigraph.errors import ConflictError, OmnigraphError
+from omnigraph.errors import ConflictError, DataError, OmnigraphError
+from omnigraph.execution.spark.tasks import refusal_in
 from omnigraph.pipeline.settle import LoadTerms, Settlement, stage_job
 from omnigraph.pipeline.sources import Split
 from omnigraph.pipeline.staging import (
@@ -38,17 +40,19 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _ATTEMPTS = 8
-_MAX_PARTITIONS = 1 << 20
+MAX_PARTITIONS = 1 << 20
+_CONDITION = re.compile(r"\[[A-Z_.]+\].*")
 Progress = Callable[[int, int], None]
 """Hears how many of how many tasks are done."""
 
 
 @dataclass(frozen=True, slots=True)
 class FrameSource:
-    """A DataFrame whose columns are properties of a type."""
+    """A DataFrame whose columns are properties of a type. `first` is the number of its first partition."""
 
     type_name: str
     frame: DataFrame
+    first: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +74,30 @@ def run_load(
         return driver.run()
     finally:
         driver.clean_up()
+
+
+def reason_in(text: str) -> str:
+    """The line of a failure of Spark that says what is wrong: `[CONDITION] ...`, else the first."""
+    found = _CONDITION.search(text)
+    return found.group() if found else text.strip().partition("\n")[0]
+
+
+@contextlib.contextmanager
+def _as_itself() -> Iterator[None]:
+    """An error that every attempt of a task met, raised as what it was."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (Py4JError, PySparkException) as error:
+        refusal = refusal_in(str(error))
+        if refusal is None and isinstance(error, PySparkException) and error.getCondition() is not None:
+            # The DataFrame itself cannot be computed: a cast, a division, a file that Spark cannot read.
+            refusal = DataError(f"a DataFrame cannot be computed: {reason_in(str(error))}")
+        if refusal is None:
+            raise
+        raise refusal from error
 
 
 class _Driver:
@@ -148,10 +176,10 @@ class _Driver:
     # --- staging --------------------------------------------------------------------------------------------------
 
     def _stage(self, numbers: frozenset[int] | None) -> None:
-        """Run the tasks of some splits, or of all. Partitions of frames are numbered after all splits."""
+        """Run the tasks of some splits, or of all."""
         splits = [s for s in self._request.splits if numbers is None or s.number in numbers]
         job, skipped = self._job, frozenset(self._skipped)
-        with self._watching():
+        with self._watching(), _as_itself():
             if splits:
                 context = self._spark.sparkContext
                 bodies = (
@@ -160,22 +188,21 @@ class _Driver:
                     .collect()
                 )
                 self._staged.update((a.number, a) for a in map(answer, bodies))
-            for source, first in self._frame_numbers():
-                if numbers is None or any(first <= n < first + _MAX_PARTITIONS for n in numbers):
-                    self._stage_frame(source, first, skipped)
+            for source in self._request.frames:
+                if numbers is None or any(0 <= n - source.first < MAX_PARTITIONS for n in numbers):
+                    self._stage_frame(source, skipped)
         for number in sorted(self._staged):
             error = self._staged[number].error
             if error is not None:
                 raise error
 
-    def _frame_numbers(self) -> Iterator[tuple[FrameSource, int]]:
-        first = len(self._request.splits)
-        for source in self._request.frames:
-            yield source, first
-            first += _MAX_PARTITIONS
+    def _stage_frame(self, source: FrameSource, skipped: frozenset[Place]) -> None:
+        from pyspark.sql.pandas.types import to_arrow_schema
 
-    def _stage_frame(self, source: FrameSource, first: int, skipped: frozenset[Place]) -> None:
-        job, type_name = self._job, source.type_name
+        job, type_name, first = self._job, source.type_name, source.first
+        # A frame may have no partition at all. Its columns are checked, and an overwrite empties its type.
+        none = pa.RecordBatch.from_pylist([], schema=to_arrow_schema(source.frame.schema, timezone="UTC"))
+        self._staged.setdefault(first, stage_frame(job, first, type_name, [none], skipped))
 
         def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             from pyspark import TaskContext

@@ -3,9 +3,10 @@
     spark.read.format("omnigraph").option("type", "Person").load("graph.omni")
     df.write.format("omnigraph").option("type", "Person").mode("append").save("graph.omni")
 
-Reading: `type` (node) or `edge`, one of `branch`, `snapshot`, `version`, and `columns`, a comma-separated list: Spark's
-Python sources have no column pruning of their own. Partitions are groups of fragments. Filters are Spark's: it keeps
-what a Python source answered to pushed filters with the relation, and later queries without filters would get it too.
+Reading: `type` (node) or `edge`, one of `branch`, `snapshot`, `version`, `columns`, a comma-separated list, because
+Spark's Python sources have no column pruning of their own, and `filter`, a condition that is decided in storage. The
+filters of a DataFrame are Spark's: it keeps what a Python source answered to pushed filters with the relation, and
+other queries of the same relation would get it too. Partitions are groups of fragments.
 Writing: `type` or `edge`, `branch`, `actor`, `message`, and `mode`: `append`, or `merge` to replace rows by id.
 """
 
@@ -22,6 +23,7 @@ from omnigraph.errors import InvalidArgument, TypeNotFound
 from omnigraph.execution.spark.frames import public_fields, spark_arrow_schema, spark_schema, to_spark
 from omnigraph.execution.spark.workers import store_of
 from omnigraph.graph import Graph
+from omnigraph.pipeline.rowfilter import NEVER, RowFilter
 from omnigraph.pipeline.sink import GraphWriter
 from omnigraph.schema.catalog import EntityType
 from omnigraph.versioning.repository import Target
@@ -30,7 +32,9 @@ from omnigraph.versioning.staging import open_table
 
 NAME = "omnigraph"
 _ROWS_PER_PARTITION = 1 << 20
-_OPTIONS = {"path", "type", "edge", "branch", "snapshot", "version", "columns", "mode", "actor", "message"}
+_READING = {"branch", "snapshot", "version", "columns", "filter"}
+_WRITING = {"branch", "mode", "actor", "message"}
+_ALWAYS = {"path", "type", "edge"}
 
 
 class OmnigraphSource(DataSource):  # type: ignore[misc]
@@ -52,16 +56,17 @@ class OmnigraphSource(DataSource):  # type: ignore[misc]
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """A writer whose tasks stage rows and whose commit is one graph commit."""
-        return GraphWriter(self._known_options(), overwrite)
+        return GraphWriter(self._known_options("writing", _WRITING), overwrite)
 
     def _scan(self) -> _Scan:
-        return _Scan.of(self._known_options())
+        return _Scan.of(self._known_options("reading", _READING))
 
-    def _known_options(self) -> dict[str, str]:
+    def _known_options(self, doing: str, mine: set[str]) -> dict[str, str]:
         options = {str(k).lower(): str(v) for k, v in self.options.items()}
-        unknown = sorted(set(options) - _OPTIONS)
+        known = sorted(_ALWAYS | mine)
+        unknown = sorted(set(options) - set(known))
         if unknown:
-            raise InvalidArgument(f"option {unknown[0]!r} is unknown", hint=f"known: {', '.join(sorted(_OPTIONS))}")
+            raise InvalidArgument(f"option {unknown[0]!r} is unknown for {doing}", hint=f"known: {', '.join(known)}")
         return options
 
 
@@ -73,6 +78,7 @@ class _Scan:
     entity: EntityType
     entry: TableEntry
     columns: list[str] | None
+    rows: RowFilter | None
 
     @classmethod
     def of(cls, options: dict[str, str]) -> _Scan:
@@ -86,7 +92,8 @@ class _Scan:
         for name in columns or ():
             if name not in known:
                 entity.property(name)  # raises with the nearest name
-        return cls(graph.uri, entity, graph.snapshot(target).table(entity.table_key), columns)
+        rows = RowFilter.of(options["filter"], entity, graph.catalog(target)) if "filter" in options else None
+        return cls(graph.uri, entity, graph.snapshot(target).table(entity.table_key), columns, rows)
 
 
 def _target(options: dict[str, str]) -> Target:
@@ -96,7 +103,11 @@ def _target(options: dict[str, str]) -> Target:
     if not given:
         return None
     value = options[given[0]]
-    return int(value) if given[0] == "version" else value
+    if given[0] != "version":
+        return value
+    if not value.isdecimal():
+        raise InvalidArgument(f"version {value!r} is not a number", hint="a branch, tag or commit is a `snapshot`")
+    return int(value)
 
 
 def _entity(graph: Graph, options: dict[str, str], target: Target) -> EntityType:
@@ -125,9 +136,12 @@ class _Reader(DataSourceReader):  # type: ignore[misc]
         fields = {name: (column, kind) for name, column, kind in public_fields(scan.entity)}
         self._columns = [(name, fields[name][0]) for name in columns]
         self._schema = spark_arrow_schema(scan.entity, columns)
+        self._rows = scan.rows
 
     def partitions(self) -> list[_Fragments]:
         """Groups of fragments of about equal size."""
+        if self._rows is not None and self._rows.pushed == NEVER:
+            return [_Fragments([])]
         table = open_table(store_of(self._uri), self._entry)
         groups: list[_Fragments] = []
         rows = _ROWS_PER_PARTITION
@@ -145,5 +159,10 @@ class _Reader(DataSourceReader):  # type: ignore[misc]
             return
         table = open_table(store_of(self._uri), self._entry)
         physical = [column for _, column in self._columns]
-        for batch in table.batches(physical, fragments=partition.ids):
-            yield to_spark(batch, self._schema)
+        if self._rows is None:
+            for batch in table.batches(physical, fragments=partition.ids):
+                yield to_spark(batch, self._schema)
+            return
+        needed = list(dict.fromkeys([*physical, *(column for _, column in self._rows.columns)]))
+        for batch in table.batches(needed, where=self._rows.pushed, fragments=partition.ids):
+            yield to_spark(self._rows.passing(batch).select(physical), self._schema)

@@ -86,9 +86,11 @@ class SparkView:
         """The Spark session in use; started when there is none."""
         return self._given or session()
 
-    def table(self, type_name: str, at: Target = None, columns: Sequence[str] | None = None) -> DataFrame:
-        """A node or edge type as a DataFrame."""
-        return read_type(self.session, self._graph, type_name, at, columns)
+    def table(
+        self, type_name: str, at: Target = None, columns: Sequence[str] | None = None, filter: str | None = None
+    ) -> DataFrame:
+        """A node or edge type as a DataFrame; `filter` is a condition of the query language, decided in storage."""
+        return read_type(self.session, self._graph, type_name, at, columns, filter)
 
     def views(self, at: Target = None, *, prefix: str = "") -> list[str]:
         """Register one SQL view per type, all of one snapshot; returns their names."""

@@ -83,6 +83,9 @@ def parse_job(text: str, path: Path) -> Job:
     except yaml.MarkedYAMLError as error:
         line, column = (error.problem_mark.line, error.problem_mark.column) if error.problem_mark else (0, 0)
         raise reader.error(f"this is not YAML: {error.problem}", line, column) from error
+    except (yaml.YAMLError, RecursionError) as error:
+        reason = str(error).splitlines()[0] if isinstance(error, yaml.YAMLError) else "it is nested too deeply"
+        raise reader.error(f"this is not YAML: {reason}", 0, 0) from error
     if document is None:
         raise reader.error("the job file is empty", 0, 0, hint="`omnigraph pipeline init` writes an example")
     root = reader.mapping(document, "the job", _ROOT)
@@ -140,7 +143,7 @@ class _Reader:
 
     def count(self, node: Any) -> int:
         text = self.text(node)
-        if not text.isdigit():
+        if not text.isdecimal():
             raise self.at(node, f"a whole number is expected here, not {text!r}")
         return int(text)
 
@@ -173,13 +176,19 @@ class _Reader:
         if "path" not in given:
             raise self.at(node, f"a source of {type_name} needs a path")
         paths = given["path"].value if isinstance(given["path"], yaml.SequenceNode) else [given["path"]]
+        if not paths:
+            raise self.at(given["path"], f"a source of {type_name} needs a path")
         known = self.choice(given, "format", FORMATS, "") or None
-        delimiter = self.optional(given, "delimiter", self.text) or ","
+        delimiter = self.text(given["delimiter"]) if "delimiter" in given else ","
         if len(delimiter) != 1:
             raise self.at(given["delimiter"], f"a delimiter is one character, not {delimiter!r}")
+        columns, cast = self._names(given, "columns"), self._names(given, "cast")
+        for name in cast if columns else ():
+            if name not in columns:
+                raise self.at(given["cast"], f"cast names {name!r}, which `columns` leaves out")
         return JobSource(
-            type_name, tuple(self.text(p) for p in paths), known, self._names(given, "columns"),
-            self._names(given, "cast"), self.optional(given, "where", self.text), delimiter,
+            type_name, tuple(self.text(p) for p in paths), known, columns, cast,
+            self.optional(given, "where", self.text), delimiter,
         )  # fmt: skip
 
     def _names(self, given: Mapping[str, Any], name: str) -> dict[str, str]:

@@ -26,6 +26,8 @@ from omnigraph.write.validation import Findings, Places
 
 def read_split(split: Split, catalog: Catalog, found: Findings) -> Iterator[Batch]:
     """The rows of a split. Rows that are wrong are noted and left out."""
+    if split.type_name is not None:  # a file without rows still names its type: an overwrite empties it
+        yield batch_from_rows(entity_named(split.type_name, catalog), [], Places(), found)
     try:
         if split.format == JSONL:
             yield from _json_batches(split, catalog, found)
@@ -153,6 +155,8 @@ def _parquet(split: Split, filesystem: Any, inner: str) -> Iterator[pa.Table]:
 def _orc(split: Split, filesystem: Any, inner: str) -> Iterator[pa.Table]:
     with filesystem.open_input_file(inner) as stream:
         file = orc.ORCFile(stream)
+        if split.begin == split.end:
+            yield file.schema.empty_table()
         for stripe in range(split.begin, split.end):
             yield pa.Table.from_batches([file.read_stripe(stripe)])
 

@@ -21,7 +21,7 @@ from omnigraph.versioning.store import GraphStore
 from omnigraph.write.load import MERGE, MODES, OVERWRITE, LoadResult, counts_of
 from omnigraph.write.transaction import WriteTxn
 from omnigraph.write.validation import NOWHERE, TableDelta, Verdict, needed_columns, no_ids, raise_first, validate
-from omnigraph.write.validation.findings import DEFAULT_LIMIT
+from omnigraph.write.validation.findings import DEFAULT_LIMIT, by_place
 
 _MANY = 100_000
 Restage = Callable[[set[Place]], None]
@@ -108,10 +108,10 @@ class Settlement:
 
     def _require_few(self, violations: Sequence[Violation]) -> None:
         if self._terms.max_errors is None or len(violations) > self._terms.max_errors:
-            raise_first(violations)
+            raise_first(violations[: self._terms.limit])
 
     def _row_violations(self) -> list[Violation]:
-        return [v for number in sorted(self._staged) for v in self._staged[number].violations]
+        return by_place(v for number in sorted(self._staged) for v in self._staged[number].violations)
 
     def _gathered(self) -> dict[str, list[StagedPart]]:
         found: dict[str, list[StagedPart]] = {}
@@ -146,7 +146,10 @@ class Settlement:
             else:
                 table = ipc.open_file(pa.BufferReader(self._store.objects.get(part.keys) or b"")).read_all()
         if "id" in columns and "id" not in table.column_names:  # fresh ids: no rule asks for them
-            table = pa.table({"id": pa.nulls(part.rows, pa.string()), **{n: table[n] for n in table.column_names}})
+            ids = pa.table({"id": pa.nulls(part.rows, pa.string())})
+            for field in table.schema:  # as they are: parts with ids and parts without are put together
+                ids = ids.append_column(field, table[field.name])
+            table = ids
         return table.select(columns)
 
     def _replaced(self, gathered: Mapping[str, Sequence[StagedPart]]) -> set[Place]:
@@ -159,6 +162,8 @@ class Settlement:
             delta = self._delta(key, parts)
             last: dict[str, int] = {}
             for index, entity_id in enumerate(delta.written["id"].to_pylist()):
+                if entity_id is None:  # fresh
+                    continue
                 if entity_id in last:
                     replaced.add(delta.places.at(last[entity_id]))
                 last[entity_id] = index
@@ -169,7 +174,7 @@ class Settlement:
         if self._terms.mode == OVERWRITE:
             return OverwriteRows(fragments)
         if self._terms.mode == MERGE and not all(part.fresh_ids for part in parts):
-            ids = [i for part in parts if part.rows for i in self._keys(part, ["id"])["id"].to_pylist()]
+            ids = [i for part in parts if part.rows for i in self._keys(part, ["id"])["id"].drop_null().to_pylist()]
             return ReplaceRows(tuple(ids), fragments)
         return AppendRows(fragments)
 

@@ -108,7 +108,7 @@ def filesystem_of(path: str) -> tuple[Any, str]:
     return filesystem, inner
 
 
-def plan_splits(sources: Sequence[Files]) -> list[Split]:
+def plan_splits(sources: Sequence[Files], first: int = 0) -> list[Split]:
     """Cut every file of every source. Unreadable files are refused here, before any task starts."""
     splits: list[Split] = []
     for source in sources:
@@ -120,7 +120,7 @@ def plan_splits(sources: Sequence[Files]) -> list[Split]:
             for begin, end, first_row in parts:
                 splits.append(
                     Split(
-                        len(splits), source.type_name, path, source.format, begin, end, first_row,
+                        first + len(splits), source.type_name, path, source.format, begin, end, first_row,
                         dict(source.columns), source.delimiter,
                     )
                 )  # fmt: skip
@@ -158,5 +158,4 @@ def _grouped(rows: Sequence[int]) -> Iterator[tuple[int, int, int]]:
             begin, first, total = at, seen + 1, 0
         total += count
         seen += count
-    if rows:
-        yield begin, len(rows), first
+    yield begin, len(rows), first  # also for a file without rows: an overwrite empties its type

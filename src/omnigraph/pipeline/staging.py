@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.ipc as ipc
 
-from omnigraph.errors import OmnigraphError, Violation
+from omnigraph.errors import OmnigraphError, StorageError, Violation
+from omnigraph.execution.spark.tasks import TaskRefusal
 from omnigraph.execution.spark.workers import store_of
 from omnigraph.pipeline.reading import read_split
 from omnigraph.pipeline.sources import Split
@@ -24,7 +25,7 @@ from omnigraph.storage.tables import Table
 from omnigraph.versioning.store import GraphStore, mint
 from omnigraph.write.frames import batch_from_table
 from omnigraph.write.intake import Gathered, Intake
-from omnigraph.write.rows import Batch
+from omnigraph.write.rows import Batch, batch_from_rows
 from omnigraph.write.sources import entity_named
 from omnigraph.write.validation import Findings, Places, needed_columns
 
@@ -92,6 +93,7 @@ def stage_frame(
     entity = entity_named(type_name, job.store().catalog(job.schema_hash))
 
     def typed() -> Iterator[Batch]:
+        yield batch_from_rows(entity, [], Places(), found)
         row = 1
         for batch in batches:
             places = Places(((frame_place(type_name, number), range(row, row + batch.num_rows)),))
@@ -114,6 +116,8 @@ def _staged(
         for batch in batches:
             intake.add(batch.without(skipped) if skipped else batch)
         fragments = intake.fragments()
+    except StorageError as error:
+        raise TaskRefusal(error) from error  # the store may answer the next attempt: Spark tries again
     except OmnigraphError as error:
         # Spark would show a stack of two languages: the driver raises it as what it is.
         return StagedSplit(number, error=error)

@@ -15,14 +15,17 @@ if TYPE_CHECKING:
 
 
 def read_type(
-    spark: SparkSession, graph: Graph, type_name: str, at: Target = None, columns: Sequence[str] | None = None
-) -> DataFrame:
-    """A node or edge type of a snapshot as a DataFrame, with some columns or all."""
+    spark: SparkSession, graph: Graph, type_name: str, at: Target = None, columns: Sequence[str] | None = None,
+    filter: str | None = None,
+) -> DataFrame:  # fmt: skip
+    """A node or edge type of a snapshot as a DataFrame, with some columns or all, and the rows that pass a filter."""
     found = graph.snapshot(at)
     reader = adopt(spark).read.format(NAME).option("snapshot", found.commit_id)
     kind = "edge" if type_name in graph.catalog(at).edges else "type"
     if columns is not None:
         reader = reader.option("columns", ",".join(columns))
+    if filter is not None:
+        reader = reader.option("filter", filter)
     return reader.option(kind, type_name).load(graph.uri)
 
 

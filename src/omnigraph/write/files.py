@@ -177,6 +177,7 @@ def typed_chunks(
 
 
 def _plain_rows(entity: EntityType, path: str, found: Findings, progress: Progress) -> Iterator[Batch]:
+    yield batch_from_rows(entity, [], Places(), found)  # a file without rows still names its type
     for first, block in _blocks(path, progress):
         parsed = list(parsed_lines(_numbered(block, first), path, found))
         places = Places(((path, [number for number, _ in parsed]),))

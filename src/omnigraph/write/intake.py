@@ -49,13 +49,15 @@ class Gathered:
     @property
     def keys(self) -> pa.Table:
         """The needed columns of all rows."""
-        columns = needed_columns(self.entity)
-        empty = self.entity.arrow_schema.empty_table().select(columns)
-        return pa.concat_tables(self.needed) if self.needed else empty
+        return pa.concat_tables(self.needed) if self.needed else self._none
+
+    @property
+    def _none(self) -> pa.Table:
+        return self.entity.arrow_schema.empty_table().select(needed_columns(self.entity))
 
     def delta(self, *, upserts: bool, overwrites: bool) -> TableDelta:
         """What the rows do to their table."""
-        none = self.entity.arrow_schema.empty_table().select(needed_columns(self.entity))
+        none = self._none
         upserts = upserts and not self.fresh_ids
         return TableDelta(
             entity=self.entity,
@@ -117,10 +119,10 @@ class Intake:
     def _write(self, key: str, rows: pa.Table) -> tuple[WrittenFragment, ...]:
         return write_rows(self._store.tables, self._target.table(key), rows)
 
-    def keep_last_of_each_id(self) -> set[tuple[str | None, int | None]]:
-        """Places of rows that a later row of the same id replaces, for types without a key."""
-        replaced: set[tuple[str | None, int | None]] = set()
-        for mine in self.gathered.values():
+    def keep_last_of_each_id(self) -> dict[str, set[tuple[str | None, int | None]]]:
+        """Places, by table, of rows that a later row of the same id replaces, for types without a key."""
+        replaced: dict[str, set[tuple[str | None, int | None]]] = {}
+        for key, mine in self.gathered.items():
             if mine.entity.key or mine.entity.kind != "edge" or mine.fresh_ids:
                 continue
             last: dict[str, int] = {}
@@ -128,7 +130,7 @@ class Intake:
                 if entity_id is None:
                     continue
                 if entity_id in last:
-                    replaced.add(mine.places.at(last[entity_id]))
+                    replaced.setdefault(key, set()).add(mine.places.at(last[entity_id]))
                 last[entity_id] = index
         return replaced
 
@@ -154,4 +156,5 @@ class Intake:
 def _needed(batch: Batch) -> pa.Table:
     """The columns that rules look at. Ids that were minted here cannot break one, so they need no room."""
     needed = batch.table.select(needed_columns(batch.entity))
-    return needed.set_column(0, "id", pa.nulls(needed.num_rows, pa.string())) if batch.fresh_ids else needed
+    ids = pa.nulls(needed.num_rows, pa.string()) if batch.fresh_ids else needed["id"]
+    return needed.set_column(0, pa.field("id", pa.string()), ids)  # nullable in all batches: some may bring ids

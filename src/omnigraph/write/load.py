@@ -14,7 +14,7 @@ from omnigraph.write.intake import Intake
 from omnigraph.write.sources import Input, Reading
 from omnigraph.write.transaction import WriteTxn
 from omnigraph.write.validation import Findings, Verdict, raise_first, validate
-from omnigraph.write.validation.findings import DEFAULT_LIMIT
+from omnigraph.write.validation.findings import DEFAULT_LIMIT, by_place
 
 APPEND = "append"
 MERGE = "merge"
@@ -94,16 +94,18 @@ def load_rows(repository: Repository, request: LoadRequest, *, fresh: bool = Tru
 
 def _admitted(txn: WriteTxn, request: LoadRequest) -> tuple[Intake, Verdict, tuple[Violation, ...]]:
     """Read until what is read may be written. Rows that break a rule beside others are left out in the next round."""
-    skipped: set[Place] = set()
+    skipped: dict[str, set[Place]] = {}  # by table: rows of tables in memory have nothing but their number
     refused: list[Violation] = []
     limit = DEFAULT_LIMIT if request.max_errors is None else request.max_errors + 1
     while True:
         found = Findings(limit)
         intake = _read(txn, request, found, skipped)
-        _require_few(request, [*found, *refused])
-        replaced = intake.keep_last_of_each_id() if request.mode == MERGE else set()
+        wrong = [*by_place(found), *refused]
+        _require_few(request, wrong)
+        replaced = intake.keep_last_of_each_id() if request.mode == MERGE else {}
         if replaced:
-            skipped |= replaced
+            for key, places in replaced.items():
+                skipped.setdefault(key, set()).update(places)
             continue
         deltas = {
             key: mine.delta(upserts=request.mode == MERGE, overwrites=request.mode == OVERWRITE)
@@ -111,12 +113,13 @@ def _admitted(txn: WriteTxn, request: LoadRequest) -> tuple[Intake, Verdict, tup
         }
         verdict = validate(txn, deltas, limit=limit)
         if not verdict.violations:
-            return intake, verdict, (*found, *refused)
+            return intake, verdict, tuple(wrong)
         refused.extend(verdict.violations)
         _require_few(request, refused)
         if any(each.row is None for each in verdict.violations):
             raise_first(verdict.violations)
-        skipped |= {(each.path, each.row) for each in verdict.violations}
+        for each in verdict.violations:
+            skipped.setdefault(str(each.type_key), set()).add((each.path, each.row))
 
 
 def _require_few(request: LoadRequest, violations: Sequence[Violation]) -> None:
@@ -124,12 +127,13 @@ def _require_few(request: LoadRequest, violations: Sequence[Violation]) -> None:
         raise_first(violations)
 
 
-def _read(txn: WriteTxn, request: LoadRequest, found: Findings, skipped: set[Place]) -> Intake:
+def _read(txn: WriteTxn, request: LoadRequest, found: Findings, skipped: Mapping[str, set[Place]]) -> Intake:
     intake = Intake(txn.store, txn, found)
     reading = Reading(txn.catalog, found, request.progress, request.ignore_unknown)
     for each in request.inputs:
         for batch in each(reading):
-            intake.add(batch.without(skipped) if skipped else batch)
+            refused = skipped.get(batch.entity.table_key)
+            intake.add(batch.without(refused) if refused else batch)
         if found.full:
             break
     return intake

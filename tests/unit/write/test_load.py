@@ -328,3 +328,39 @@ def test_many_one_row_writes_stay_findable(local_graph: Graph, monkeypatch: pyte
     assert kinds.count("optimize") >= 2
     assert local_graph.delete("Person", ["p5"]).affected_edges == 1
     assert local_graph.load([person("p5")]).commit is not None
+
+
+def test_rejected_rows_of_one_table_leave_the_others_whole(graph: Graph) -> None:
+    """Rows of tables in memory have no file: their numbers are told apart by their types."""
+    people = pa.table({"name": ["a", "b", "c"]})
+    edges = pa.table({"from": ["nobody", "a", "a"], "to": ["a", "b", "nobody"]})
+    result = graph.load({"Person": people, "Company": people, "Knows": edges}, max_errors=5)
+    assert (dict(result.nodes), dict(result.edges)) == ({"Company": 3, "Person": 3}, {"Knows": 1})
+    assert sorted(each.row or 0 for each in result.rejected) == [1, 3]
+
+
+@pytest.mark.parametrize("mode", ["append", "merge"])
+def test_some_files_bring_ids_and_some_do_not(graph: Graph, tmp_path: Path, mode: str) -> None:
+    graph.load([person("a"), person("b")])
+    (tmp_path / "with.csv").write_text("id,from,to\ne1,a,b\n")
+    (tmp_path / "without.csv").write_text("from,to\nb,a\na,a\n")
+    graph.load({"Knows": [str(tmp_path / "with.csv"), str(tmp_path / "without.csv")]}, mode=mode)
+    rows = graph.rows("edge:Knows").to_pylist()
+    assert sorted((row["src"], row["dst"]) for row in rows) == [("a", "a"), ("a", "b"), ("b", "a")]
+    assert "e1" in {row["id"] for row in rows}
+
+
+@pytest.mark.parametrize("name", ["Person.jsonl", "Person.csv"])
+def test_an_overwrite_with_an_empty_file_empties_its_type(graph: Graph, tmp_path: Path, name: str) -> None:
+    graph.load([person("a")])
+    (tmp_path / name).write_text("")
+    result = graph.load({"Person": str(tmp_path / name)}, mode="overwrite")
+    assert dict(result.nodes) == {"Person": 0}
+    assert graph.snapshot().table("node:Person").row_count == 0
+
+
+def test_the_first_complaint_is_about_the_first_row(graph: Graph, tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"type": "Person", "data": {"name": null}}\n{"type": "Nobody", "data": {}}\n')
+    with pytest.raises(MissingValue, match=r"rows\.jsonl:1: Person\.name is required \(and 1 more\)"):
+        graph.load(str(path))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -88,6 +88,18 @@ class Findings:
             return []
         found: list[int] = np.flatnonzero(truth.to_numpy(zero_copy_only=False))[: self._limit].tolist()
         return found
+
+
+def by_place(violations: Iterable[Violation]) -> list[Violation]:
+    """In the order of the input: files as they were met, rows by number, whatever size the pieces were read in."""
+    found = list(violations)
+    inputs = list(dict.fromkeys(_input(each) for each in found))
+    order = {name: number for number, name in enumerate(inputs)}
+    return sorted(found, key=lambda each: (order[_input(each)], each.row or 0))
+
+
+def _input(violation: Violation) -> str | None:
+    return violation.type_key if violation.path is None else violation.path
 
 
 def raise_first(violations: Sequence[Violation]) -> None:

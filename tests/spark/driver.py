@@ -1,0 +1,103 @@
+"""Driver programs that tests start in processes of their own: `python -m tests.spark.driver NAME ARGUMENT...`.
+
+The last line of the output is a JSON object.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from omnigraph import Graph, pipeline
+from omnigraph.errors import OmnigraphError
+from omnigraph.storage.failpoints import VARIABLE
+
+EXECUTORS = "OMNIGRAPH_TEST_EXECUTOR_FAILPOINT"
+"""Failpoints for the executors only: this process has read its own variable already."""
+_SMALL = {
+    "spark.executor.memory": "512m",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.excludeOnFailure.enabled": "false",
+}
+
+
+def session(**config: str) -> Any:
+    """A session on the cluster that the environment names."""
+    armed = os.environ.get(EXECUTORS)
+    if armed:
+        config[f"spark.executorEnv.{VARIABLE}"] = armed
+    return pipeline.session(config={**_SMALL, **config})
+
+
+def counted(uri: str) -> dict[str, Any]:
+    """Rows by table, and how many different ids they have."""
+    graph = Graph.open(uri)
+    return {
+        key: [entry.row_count, len(set(graph.rows(key)["id"].to_pylist()))]
+        for key, entry in graph.snapshot().tables.items()
+    }
+
+
+def files(uri: str, folder: str) -> dict[str, Any]:
+    """Load every file of a folder: `p*` are people, `k*` are edges."""
+    spark = session()
+    people = sorted(str(p) for p in Path(folder).glob("p*.parquet"))
+    knows = sorted(str(p) for p in Path(folder).glob("k*.parquet"))
+    pipeline.load(spark, Graph.open(uri), {"Person": people}, {"Knows": knows} if knows else {})
+    return counted(uri)
+
+
+def refused(uri: str, folder: str) -> dict[str, Any]:
+    """The error that a load of files ends with."""
+    try:
+        return files(uri, folder)
+    except OmnigraphError as error:
+        return {"error": type(error).__name__, "message": error.message}
+
+
+def speculate(uri: str, marks: str) -> dict[str, Any]:
+    """Load a DataFrame whose last partition is slow until Spark starts its double."""
+    spark = session(
+        **{
+            "spark.speculation": "true", "spark.speculation.interval": "100ms", "spark.speculation.quantile": "0.1",
+            "spark.speculation.multiplier": "1.1", "spark.speculation.minTaskRuntime": "100ms",
+        }
+    )  # fmt: skip
+
+    def rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        number = context.partitionId()
+        Path(marks, f"{number}-{context.attemptNumber()}").touch()
+        for batch in batches:
+            names = [f"p{n}" for n in batch.column(0).to_pylist()]
+            yield pa.RecordBatch.from_pydict({"name": names})
+        if number == 3 and context.attemptNumber() == 0:  # slow, and still alive when its double has finished
+            while not Path(marks, "3-1").exists():
+                time.sleep(0.1)
+            time.sleep(1.0)
+
+    frame = spark.range(0, 400, 1, 4).mapInArrow(rows, "name string")
+    pipeline.load(spark, Graph.open(uri), {"Person": frame})
+    return counted(uri)
+
+
+def main() -> None:
+    """Run one program."""
+    warnings.simplefilter("ignore")
+    programs = {"files": files, "refused": refused, "speculate": speculate}
+    print(json.dumps(programs[sys.argv[1]](*sys.argv[2:])), flush=True)
+
+
+if __name__ == "__main__":
+    main()
