@@ -156,9 +156,11 @@ def load_spark(files: Path, work: Path) -> Done:
     _warm(spark, work)
     graph = Graph.init(work / "graph", SCHEMA)
     done = timed(
-        lambda: pipeline.load(
-            spark, graph, {"Person": str(files / "people.parquet")}, {"Knows": str(files / "knows.parquet")}
-        ).commit.graph_commit_id
+        lambda: (
+            pipeline.load(
+                spark, graph, {"Person": str(files / "people.parquet")}, {"Knows": str(files / "knows.parquet")}
+            ).commit.graph_commit_id
+        )
     )
     _check(graph, files)
     return done
@@ -180,9 +182,11 @@ def load_embedded(files: Path, work: Path) -> Done:
     graph.load({"Person": str(work / "warm/people.parquet"), "Knows": str(work / "warm/knows.parquet")})
     graph = Graph.init(work / "graph", SCHEMA)
     done = timed(
-        lambda: graph.load(
-            {"Person": str(files / "people.parquet"), "Knows": str(files / "knows.parquet")}, engine="arrow"
-        ).commit.graph_commit_id
+        lambda: (
+            graph.load(
+                {"Person": str(files / "people.parquet"), "Knows": str(files / "knows.parquet")}, engine="arrow"
+            ).commit.graph_commit_id
+        )
     )
     _check(graph, files)
     return done
@@ -217,7 +221,7 @@ def merge(files: Path, work: Path) -> Done:
 
 
 def load_through_jvm(files: Path, work: Path) -> Done:
-    """The usual way: Spark reads, joins and hands rows to tasks that write Lance. The same checks, one version a table."""
+    """The usual way, with the same checks: Spark reads, joins and hands rows to tasks that write Lance."""
     spark = _session()
     _warm(spark, work)
     return timed(lambda: _through_jvm(spark, files, work))

@@ -8,8 +8,9 @@ Spark hands to the driver counts.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.ipc as ipc
@@ -128,6 +129,19 @@ def _part(job: StageJob, number: int, mine: Gathered, fragments: tuple[WrittenFr
         path = f"{STAGING}/{job.commit_id}/{number}-{mint()}.arrow"
         job.store().objects.put_new(path, _packed(mine.keys.select(wanted)), flush=False)
     return StagedPart(mine.entity.table_key, mine.count, fragments, path, mine.places, mine.fresh_ids)
+
+
+def read_keys(store: GraphStore, part: StagedPart, columns: Sequence[str]) -> pa.Table:
+    """The columns that rules need, mapped from disk where they lie on one."""
+    table = pa.table({})
+    if part.keys is not None:
+        if store.root.is_local:
+            table = ipc.open_file(pa.memory_map(str(Path(store.root.uri) / part.keys))).read_all()
+        else:
+            table = ipc.open_file(pa.BufferReader(store.objects.get(part.keys) or b"")).read_all()
+    if "id" in columns and "id" not in table.column_names:  # fresh ids: no rule asks for them
+        table = pa.table({"id": pa.nulls(part.rows, pa.string()), **{n: table[n] for n in table.column_names}})
+    return table.select(columns)
 
 
 def _packed(table: pa.Table) -> bytes:

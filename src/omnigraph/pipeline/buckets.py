@@ -1,0 +1,137 @@
+"""Values cut into buckets by their hash, so that equal values meet in one task wherever their rows were read.
+
+A file holds the streams of one staged part, or of some fragments of a table: for each stream and bucket a piece of
+Arrow that is read by its range of bytes. The hash only says where a value goes; rules compare the values themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.ipc as ipc
+
+from omnigraph.storage.objects import ObjectStore
+
+VALUE = "value"
+"""The column that a stream is cut by."""
+
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+_WORD = 8
+Hashes = np.ndarray[Any, np.dtype[np.uint64]]
+Offsets = np.ndarray[Any, np.dtype[np.int64]]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Stream:
+    """Values of one kind: `what` they are (`id`, `ends`, `sources`, or a unique group) and the table they are of."""
+
+    what: str
+    table_key: str
+
+
+@dataclass(frozen=True, slots=True)
+class CutFile:
+    """A file of pieces: for each stream, where the piece of every bucket begins, and where the last one ends."""
+
+    path: str
+    pieces: Mapping[Stream, Offsets]
+
+    def piece(self, stream: Stream, bucket: int) -> Piece | None:
+        """Where a bucket of a stream lies; None where it is empty."""
+        bounds = self.pieces.get(stream)
+        if bounds is None or bounds[bucket] == bounds[bucket + 1]:
+            return None
+        return Piece(self.path, int(bounds[bucket]), int(bounds[bucket + 1]))
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A range of bytes of a file."""
+
+    path: str
+    begin: int
+    end: int
+
+
+def cut(path: str, streams: Mapping[Stream, pa.Table], buckets: int, objects: ObjectStore) -> CutFile:
+    """Cut streams (tables with a text column `value` that has no nulls) and leave them in one object."""
+    sink = pa.BufferOutputStream()
+    pieces: dict[Stream, Offsets] = {}
+    for stream, table in streams.items():
+        bounds = [sink.tell()]
+        for piece in _by_bucket(table, buckets):
+            if piece.num_rows:
+                with ipc.new_stream(sink, piece.schema) as writer:
+                    writer.write_table(piece)
+            bounds.append(sink.tell())
+        pieces[stream] = np.array(bounds, np.int64)
+    objects.put_new(path, sink.getvalue().to_pybytes(), flush=False)
+    return CutFile(path, pieces)
+
+
+def _by_bucket(table: pa.Table, buckets: int) -> Iterator[pa.Table]:
+    if buckets == 1:
+        yield table
+        return
+    owners = (hashes(table[VALUE]) >> np.uint64(32)) % np.uint64(buckets)
+    order = np.argsort(owners.astype(np.uint16 if buckets <= 1 << 16 else np.uint32), kind="stable")
+    ordered = table.take(pa.array(order))
+    ends = np.cumsum(np.bincount(owners.astype(np.int64), minlength=buckets))
+    begin = 0
+    for end in ends.tolist():
+        yield ordered.slice(begin, end - begin)
+        begin = end
+
+
+def read_pieces(pieces: Iterable[Piece], schema: pa.Schema, objects: ObjectStore) -> pa.Table:
+    """Pieces of one stream as a table."""
+    tables = [ipc.open_stream(objects.get_range(p.path, p.begin, p.end)).read_all() for p in pieces]
+    return pa.concat_tables(tables) if tables else schema.empty_table()
+
+
+def hashes(values: pa.ChunkedArray) -> Hashes:
+    """A 64-bit hash of every text of a column without nulls; the same on every machine."""
+    parts = [_hashes_of(chunk.cast(pa.large_string())) for chunk in values.chunks if len(chunk)]
+    return np.concatenate(parts) if parts else np.empty(0, np.uint64)
+
+
+def _hashes_of(texts: pa.Array) -> Hashes:
+    _, bounds, data = texts.buffers()
+    ends = np.frombuffer(bounds, np.int64, len(texts) + 1, texts.offset * _WORD)
+    begin, lengths = ends[:-1], np.diff(ends)
+    first, last = int(ends[0]), int(ends[-1])
+    padded = np.zeros(last - first + _WORD, np.uint8)
+    if data is not None:
+        padded[: last - first] = np.frombuffer(data, np.uint8, last - first, first)
+    # Every position as the beginning of a word: numpy reads unaligned words where it is told to step by single bytes.
+    words = np.ndarray((last - first + 1,), np.dtype("<u8"), padded, strides=(1,))
+    found = lengths.astype(np.uint64) * _MIX
+    rows: Any = np.arange(len(lengths))
+    at = 0
+    while len(rows):
+        left = lengths[rows] - at
+        rows, left = rows[left > 0], left[left > 0]
+        word = words[begin[rows] - first + at]
+        spare = np.uint64(_WORD) * (np.uint64(_WORD) - np.minimum(left, _WORD).astype(np.uint64))
+        mixed = (found[rows] ^ (word << spare)) * _MIX
+        found[rows] = mixed ^ (mixed >> np.uint64(29))
+        at += _WORD
+    result: Hashes = found * _MIX
+    return result
+
+
+def distinct(columns: Sequence[pa.ChunkedArray]) -> pa.Table:
+    """The values of some columns, each about once, as a stream."""
+    parts = [pc.unique(column).drop_null() for column in columns]
+    return pa.table({VALUE: pa.chunked_array(parts, pa.string())})
+
+
+def counted(column: pa.ChunkedArray) -> pa.Table:
+    """The values of a column and how often each is there, as a stream."""
+    found = pc.value_counts(column)
+    return pa.table({VALUE: found.field("values"), "count": found.field("counts")})
