@@ -109,7 +109,7 @@ class Peaks:
 
     def _watch(self) -> None:
         me = psutil.Process()
-        while not self._over.wait(0.1):
+        while not self._over.wait(0.3):
             self.driver = max(self.driver, me.memory_info().rss / 1e6)
             found = 0.0
             for child in me.children(recursive=True):

@@ -89,7 +89,9 @@ class _Driver:
         self._scratch = [self._txn.commit_id]
         self._staged: dict[int, StagedSplit] = {}
         self._skipped: set[Place] = set()
-        self._settlement = Settlement(self._store, request.terms, self._staged, [], Screener(self._tasks))
+        self._settlement = Settlement(
+            self._store, request.terms, self._staged, [], Screener(self._tasks, spark.sparkContext.defaultParallelism)
+        )  # fmt: skip
 
     def _begin(self) -> WriteTxn:
         terms = self._request.terms

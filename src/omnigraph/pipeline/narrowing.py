@@ -38,9 +38,8 @@ from omnigraph.write.validation.model import column_of
 SCREENED_ROWS = 250_000
 """Fewer rows than this are judged by the driver alone: looking them up costs less than two more rounds of tasks."""
 
-_ROWS_PER_BUCKET = 1 << 21
+_ROWS_PER_BUCKET = 1 << 20
 _ROWS_PER_BASE_SPLIT = 1 << 21
-_MIN_BUCKETS = 2
 Gathered = Mapping[str, Sequence[StagedPart]]
 Tasks = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 """Applies a function to every item, a task each, and gives the answers in order."""
@@ -49,8 +48,9 @@ Tasks = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 class Screener:
     """Has large loads screened by tasks. What was cut once is used again when a load is judged again."""
 
-    def __init__(self, tasks: Tasks) -> None:
+    def __init__(self, tasks: Tasks, parallelism: int) -> None:
         self._tasks = tasks
+        self._parallelism = max(1, parallelism)
         self._buckets = 0
         self._cut: dict[str, CutFile] = {}
 
@@ -80,9 +80,9 @@ class Screener:
     def _bucket_count(self, txn: WriteTxn, gathered: Gathered, base: Sequence[BaseSplit]) -> int:
         rows = sum(part.rows for parts in gathered.values() for part in parts)
         rows += sum(txn.entry(key).row_count for key in {split.table_key for split in base})
-        wanted = max(_MIN_BUCKETS, -(-rows // _ROWS_PER_BUCKET))
-        if not _MIN_BUCKETS <= wanted <= self._buckets:  # fewer than there are would do: the files are there
-            self._buckets = wanted
+        rounds = -(-rows // (_ROWS_PER_BUCKET * self._parallelism))  # of tasks, all of them as long
+        if rounds * self._parallelism > self._buckets:  # fewer than there are would do: the files are there
+            self._buckets = rounds * self._parallelism
             self._cut = {}
         return self._buckets
 

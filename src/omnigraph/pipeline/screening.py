@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -155,7 +156,8 @@ def _streams(entity: EntityType, rows: pa.Table, wanted: Sequence[str]) -> dict[
             assert isinstance(entity, EdgeType)
             columns: dict[str, list[pa.ChunkedArray]] = {}
             for end in ends_of(entity):
-                columns.setdefault(end.node_key, []).append(rows[end.column])
+                if end.column != "src" or SOURCES not in wanted:  # counted sources are ends as well
+                    columns.setdefault(end.node_key, []).append(rows[end.column])
             found |= {Stream(ENDS, node_key): distinct(many) for node_key, many in columns.items()}
         else:
             group = entity.uniques[int(what.removeprefix(UNIQUE))]
@@ -169,7 +171,8 @@ def screen(screening: Screening, work: BucketWork) -> Screened:
     """Apply the rules to one bucket."""
     found = Screened()
     bucket = _Bucket(screening, work, found)
-    for stream in sorted(work.loaded):
+    sources = {f"node:{screening.catalog.edge(s.table_key[5:]).source}" for s in work.loaded if s.what == SOURCES}
+    for stream in sorted({*work.loaded, *(Stream(ENDS, key) for key in sources)}):
         if stream.what == ID:
             bucket.keys(stream)
         elif stream.what == ENDS:
@@ -228,13 +231,20 @@ class _Bucket:
     def ends(self, stream: Stream) -> None:
         """Every end is among the ids of the load or of the graph."""
         node = Stream(ID, stream.table_key)
-        needed = _lacking(pc.unique(self._loaded(stream)[VALUE]), self._loaded(node))
+        tables = [self._loaded(stream), *(self._loaded(each).select([VALUE]) for each in self._counted(stream))]
+        needed = pc.unique(_lacking(pa.concat_tables(tables)[VALUE], self._loaded(node)))
         if not len(needed):
             return
         missing = _lacking(needed, self._present(node))
         self._found.suspect(stream, missing)
         if len(missing) < len(needed):
             self._found.need(stream.table_key, needed.filter(pc.invert(pc.is_in(needed, value_set=missing))))
+
+    def _counted(self, ends: Stream) -> list[Stream]:
+        """Streams of counted sources that are nodes of the same type."""
+        edges = self._screening.catalog.edges.values()
+        mine = {edge.table_key for edge in edges if f"node:{edge.source}" == ends.table_key}
+        return [s for s in self._work.loaded if s.what == SOURCES and s.table_key in mine]
 
     def sources(self, stream: Stream) -> None:
         """Every source has as many edges as `@card` allows, those of the graph counted."""
@@ -266,5 +276,5 @@ def _repeated(values: pa.Array) -> pa.Array:
     return counts.field("values").filter(pc.greater(counts.field("counts"), 1))
 
 
-def _lacking(ids: pa.Array, among: pa.Table) -> pa.Array:
+def _lacking(ids: Any, among: pa.Table) -> Any:
     return ids.filter(pc.invert(pc.is_in(ids, value_set=_whole(among[VALUE])))) if among.num_rows else ids
