@@ -14,7 +14,7 @@ import time
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -274,7 +274,35 @@ def _write_lance(frame: Any, uri: str) -> None:
     lance.LanceDataset.commit(uri, lance.LanceOperation.Overwrite(schema, fragments))
 
 
+RANK_SCHEMA = "node P { name: String @key }\nedge F: P -> P"
+
+
+def rank(files: Path, work: Path, spark: Any = None) -> Done:
+    """PageRank, the topology in memory; in the place of a commit, the highest rank."""
+    from omnigraph import Graph, pipeline
+
+    graph = Graph.init(work / "graph", RANK_SCHEMA)
+    graph.load({"P": str(files / "nodes.parquet"), "F": str(files / "edges.parquet")}, engine="arrow")
+    graph.repository.store.wait_for_upkeep()
+    runs = graph.analytics if spark is None else pipeline.analytics(spark, graph)
+    runs.pagerank("F", iterations=1)
+    found: list[Any] = []
+    done = timed(lambda: found.append(runs.pagerank("F", iterations=20)))
+    [result] = found
+    ranks = (result if spark is None else result.toArrow())["pagerank"]
+    return replace(done, commit=repr(pc.max(ranks).as_py()))
+
+
+def rank_spark(files: Path, work: Path) -> Done:
+    """The same by Spark tasks."""
+    spark = _session()
+    _warm(spark, work)
+    return rank(files, work, spark)
+
+
 JOBS = {
+    "rank": rank,
+    "rank-spark": rank_spark,
     "spark": load_spark,
     "embedded": load_embedded,
     "jvm": load_through_jvm,

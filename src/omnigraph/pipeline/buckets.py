@@ -25,6 +25,7 @@ _WORD = 8
 _BITS = np.array([0, *(8 * (_WORD - length) for length in range(1, _WORD + 1))], np.uint64)
 _AT_ONCE = 1 << 15
 """Texts that are hashed together: few enough that all that is computed of them stays near the processor."""
+_SAMPLE = 1 << 15
 Hashes = np.ndarray[Any, np.dtype[np.uint64]]
 Offsets = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -133,12 +134,21 @@ def _hashes_of(texts: pa.Array) -> Hashes:
 
 
 def distinct(columns: Sequence[pa.ChunkedArray]) -> pa.Table:
-    """The values of some columns, each about once, as a stream."""
-    parts = [pc.unique(column).drop_null() for column in columns]
-    return pa.table({VALUE: pa.chunked_array(parts, pa.string())})
+    """The values of some columns as a stream, each about once where many are repeated."""
+    parts = [column.drop_null() for column in columns]
+    parts = [part if _hardly_repeats(part) else pa.chunked_array([pc.unique(part)]) for part in parts]
+    return pa.table({VALUE: pa.chunked_array([chunk for part in parts for chunk in part.chunks], pa.string())})
 
 
 def counted(column: pa.ChunkedArray) -> pa.Table:
-    """The values of a column and how often each is there, as a stream."""
+    """The values of a column and how often each is there, as a stream; the counts of a value add up."""
+    if _hardly_repeats(column):
+        return pa.table({VALUE: column, "count": pa.array(np.ones(len(column), np.int64))})
     found = pc.value_counts(column)
     return pa.table({VALUE: found.field("values"), "count": found.field("counts")})
+
+
+def _hardly_repeats(column: pa.ChunkedArray) -> bool:
+    """Whether finding repeated values would cost more than carrying them, by the first values."""
+    sample = column.slice(0, _SAMPLE)
+    return bool(pc.count_distinct(sample).as_py() > 0.8 * len(sample))

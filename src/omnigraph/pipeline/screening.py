@@ -89,9 +89,8 @@ class Screened:
     def suspect(self, stream: Stream, values: pa.Array) -> None:
         """Note values that may break a rule."""
         if len(values):
-            listed = self.suspects.setdefault(stream, [])
-            listed += values.slice(0, MAX_SUSPECTS).to_pylist()
-            self.crowded |= len(listed) > MAX_SUSPECTS
+            self.suspects.setdefault(stream, []).extend(values.slice(0, MAX_SUSPECTS).to_pylist())
+            self.crowded |= len(values) > MAX_SUSPECTS
 
     def need(self, node_key: str, ids: pa.Array) -> None:
         """Note ids that the graph has to keep."""
