@@ -22,7 +22,7 @@ node Person { name: String @key  email: String? @unique  first: String?  last: S
 node City { name: String @key }
 edge Knows: Person -> Person { since: I32? }
 edge LivesIn: Person -> City @card(0..1)
-edge Owns: Person -> City { deed: String @key }
+edge Owns: Person -> City { price: I32?  @key(src, dst) }
 """
 PEOPLE = pa.table(
     {
@@ -157,14 +157,14 @@ def test_upserts_replace_what_is_there(spark: Any, graph: Graph, twin: Graph, tm
             "last": ["l"] * 3,
         }
     )
-    newer = pa.table({"from": ["p1", "new"], "to": ["Rome", "Oslo"], "deed": ["d1", "d2"]})
+    newer = pa.table({"from": ["p1", "new"], "to": ["Rome", "Oslo"], "price": pa.array([1, 2], pa.int32())})
     for load in (
         lambda rows, mode: pipeline.load(spark, graph, *split(rows), mode=mode),
         lambda rows, mode: twin.load(rows, mode=mode),
     ):
         load(given, "append")
         load(files(tmp_path, rows=1, Person=changed, Owns=newer), "merge")
-        load(files(tmp_path, rows=1, Owns=newer.set_column(1, "to", pa.array(["Oslo", "Oslo"]))), "merge")
+        load(files(tmp_path, rows=1, Owns=newer.set_column(2, "price", pa.array([3, 4], pa.int32()))), "merge")
         given = files(tmp_path, Person=PEOPLE, City=CITIES)
     assert content(graph) == content(twin)
     assert graph.snapshot().table("node:Person").row_count == 61
