@@ -17,7 +17,8 @@ SCENARIOS = {
     "queries": queries.measure,
     "power law": powerlaw.measure,
     "search": search.measure,
-    "spark": spark.measure,
+    "spark loads": spark.measure_loads,
+    "spark ranks": spark.measure_ranks,
 }
 
 

@@ -48,11 +48,6 @@ def run_job(name: str, files: Path, directory: Path) -> Done:
         shutil.rmtree(work, ignore_errors=True)
 
 
-def measure(directory: Path) -> list[Table]:
-    """Both tables."""
-    return [measure_loads(directory), measure_ranks(directory)]
-
-
 def measure_loads(directory: Path) -> Table:
     """Loads of two sizes."""
     one, many = directory / "1x", directory / f"{SCALE}x"
