@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,9 @@ from omnigraph.errors import CardinalityViolation, DataError, DuplicateKey, KeyC
 from omnigraph.pipeline import narrowing, settle
 from omnigraph.pipeline.buckets import Stream, cut, hashes, read_pieces
 from omnigraph.pipeline.screening import MAX_SUSPECTS, Screened
+from omnigraph.pipeline.staging import compacted
 from omnigraph.storage.layout import STAGING
+from omnigraph.write.validation import Places
 
 SCHEMA = """
 node Person { name: String @key  email: String? @unique  first: String?  last: String?  @unique(first, last) }
@@ -233,6 +236,16 @@ def test_texts_meet_in_their_bucket_however_they_are_held(graph: Graph) -> None:
     read = [read_pieces(pieces, pa.schema({"value": pa.string()}), objects)["value"].to_pylist() for pieces in held]
     assert sorted(text for bucket in read for text in bucket) == sorted(texts)
     assert max(map(len, read)) < 2 * len(texts) / 8
+
+
+def test_places_take_little_room() -> None:
+    """Rows that follow each other are one range, whatever the batches they came in; others keep their own numbers."""
+    parts = (("a", range(1, 5)), ("a", [5, 6]), ("a", [9, 12]), ("b", [13]), (None, []), ("b", [14, 15]))
+    found = compacted(Places(parts))
+    assert list(found) == list(Places(parts))
+    assert [found.at(i) for i in range(12)] == [Places(parts).at(i) for i in range(12)]
+    assert [len(numbers) for _, numbers in found.parts] == [6, 2, 3]
+    assert pickle.loads(pickle.dumps(found)) == found
 
 
 def test_too_many_suspects_are_not_listed() -> None:

@@ -8,10 +8,12 @@ Spark hands to the driver counts.
 from __future__ import annotations
 
 import pickle
+from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.ipc as ipc
 
@@ -128,7 +130,29 @@ def _part(job: StageJob, number: int, mine: Gathered, fragments: tuple[WrittenFr
     if mine.count and wanted:
         path = f"{STAGING}/{job.commit_id}/{number}-{mint()}.arrow"
         job.store().objects.put_new(path, _packed(mine.keys.select(wanted)), flush=False)
-    return StagedPart(mine.entity.table_key, mine.count, fragments, path, mine.places, mine.fresh_ids)
+    return StagedPart(mine.entity.table_key, mine.count, fragments, path, compacted(mine.places), mine.fresh_ids)
+
+
+def compacted(places: Places) -> Places:
+    """The same places in little room, since the driver holds those of all tasks: runs become ranges."""
+    parts: list[tuple[str | None, Sequence[int]]] = []
+    for path, numbers in places.parts:
+        run = _run(numbers)
+        last = parts[-1] if parts else (None, ())
+        if last[0] == path and isinstance(last[1], range) and isinstance(run, range) and last[1].stop == run.start:
+            parts[-1] = (path, range(last[1].start, run.stop))
+        elif len(run):
+            parts.append((path, run))
+    return Places(tuple(parts))
+
+
+def _run(numbers: Sequence[int]) -> Sequence[int]:
+    if isinstance(numbers, range):
+        return numbers
+    dense = np.asarray(numbers, np.int64)
+    if len(dense) and (np.diff(dense) == 1).all():
+        return range(int(dense[0]), int(dense[-1]) + 1)
+    return array("q", dense.tobytes())
 
 
 def read_keys(store: GraphStore, part: StagedPart, columns: Sequence[str]) -> pa.Table:
