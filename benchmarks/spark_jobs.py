@@ -1,7 +1,8 @@
 """What the Spark scenario measures, each in a process of its own: `python -m benchmarks.spark_jobs NAME FILES WORK`.
 
-A process starts its session, does the same job with a twentieth of the rows, so that every worker has begun and imported
-what it needs, then the job, and prints seconds and peaks of memory as JSON. Files are made before, and a graph's indexes are built after what is timed.
+A process starts its session, does the job with a twentieth of the rows, so that every worker has begun and imported
+what it needs, then does it in full and prints seconds and peaks of memory as JSON. Files are made before, and indexes
+are built after what is timed.
 """
 
 from __future__ import annotations
