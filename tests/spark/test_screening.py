@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 from omnigraph import Graph, pipeline
 from omnigraph.errors import CardinalityViolation, DataError, DuplicateKey, KeyConflict, MissingEndpoint
 from omnigraph.pipeline import narrowing, settle
-from omnigraph.pipeline.buckets import Stream, cut, hashes, read_pieces
+from omnigraph.pipeline.buckets import BUCKETS, Stream, cut, hashes, read_pieces
 from omnigraph.pipeline.screening import MAX_SUSPECTS, Screened
 from omnigraph.pipeline.staging import compacted
 from omnigraph.storage.layout import STAGING
@@ -45,7 +46,8 @@ Files = dict[str, str]
 def always_screened(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every load counts as large, and has many buckets."""
     monkeypatch.setattr(narrowing, "SCREENED_ROWS", 1)
-    monkeypatch.setattr(narrowing, "_ROWS_PER_BUCKET", 16)
+    monkeypatch.setattr(narrowing, "_ROWS_PER_TASK", 16)
+    monkeypatch.setattr(narrowing, "CUT_ROWS", 5)  # some tasks cut what they stage, others leave it
 
 
 @pytest.fixture
@@ -231,8 +233,10 @@ def test_texts_meet_in_their_bucket_however_they_are_held(graph: Graph) -> None:
     assert (hashes(plain) == hashes(large)).all()
     assert len(np.unique(hashes(plain))) == len(texts)
     stream, objects = Stream("id", "node:Person"), graph.repository.store.objects
-    file = cut("__staging/test", {stream: pa.table({"value": plain})}, 8, objects)
-    held = [[piece] if (piece := file.piece(stream, bucket)) else [] for bucket in range(8)]
+    file = cut("__staging/test", {stream: pa.table({"value": plain})}, objects)
+    ends = [BUCKETS * number // 8 for number in range(9)]
+    found = [file.piece(stream, begin, end) for begin, end in itertools.pairwise(ends)]
+    held = [[piece] if piece else [] for piece in found]
     read = [read_pieces(pieces, pa.schema({"value": pa.string()}), objects)["value"].to_pylist() for pieces in held]
     assert sorted(text for bucket in read for text in bucket) == sorted(texts)
     assert max(map(len, read)) < 2 * len(texts) / 8

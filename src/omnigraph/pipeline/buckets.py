@@ -17,6 +17,9 @@ import pyarrow.ipc as ipc
 
 from omnigraph.storage.objects import ObjectStore
 
+BUCKETS = 256
+"""Into how many buckets every stream is cut, however large it is: a task takes as many neighbours as suit it."""
+
 VALUE = "value"
 """The column that a stream is cut by."""
 
@@ -45,12 +48,12 @@ class CutFile:
     path: str
     pieces: Mapping[Stream, Offsets]
 
-    def piece(self, stream: Stream, bucket: int) -> Piece | None:
-        """Where a bucket of a stream lies; None where it is empty."""
+    def piece(self, stream: Stream, begin: int, end: int) -> Piece | None:
+        """Where some neighbouring buckets of a stream lie; None where they are empty."""
         bounds = self.pieces.get(stream)
-        if bounds is None or bounds[bucket] == bounds[bucket + 1]:
+        if bounds is None or bounds[begin] == bounds[end]:
             return None
-        return Piece(self.path, int(bounds[bucket]), int(bounds[bucket + 1]))
+        return Piece(self.path, int(bounds[begin]), int(bounds[end]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +65,13 @@ class Piece:
     end: int
 
 
-def cut(path: str, streams: Mapping[Stream, pa.Table], buckets: int, objects: ObjectStore) -> CutFile:
+def cut(path: str, streams: Mapping[Stream, pa.Table], objects: ObjectStore) -> CutFile:
     """Cut streams (tables with a text column `value` that has no nulls) and leave them in one object."""
     sink = pa.BufferOutputStream()
     pieces: dict[Stream, Offsets] = {}
     for stream, table in streams.items():
         bounds = [sink.tell()]
-        for piece in _by_bucket(table, buckets):
+        for piece in _by_bucket(table):
             if piece.num_rows:
                 with ipc.new_stream(sink, piece.schema) as writer:
                     writer.write_table(piece)
@@ -78,14 +81,10 @@ def cut(path: str, streams: Mapping[Stream, pa.Table], buckets: int, objects: Ob
     return CutFile(path, pieces)
 
 
-def _by_bucket(table: pa.Table, buckets: int) -> Iterator[pa.Table]:
-    if buckets == 1:
-        yield table
-        return
-    owners = (hashes(table[VALUE]) >> np.uint64(32)) % np.uint64(buckets)
-    order = np.argsort(owners.astype(np.uint16 if buckets <= 1 << 16 else np.uint32), kind="stable")
-    ordered = table.take(pa.array(order))
-    ends = np.cumsum(np.bincount(owners.astype(np.int64), minlength=buckets))
+def _by_bucket(table: pa.Table) -> Iterator[pa.Table]:
+    owners = ((hashes(table[VALUE]) >> np.uint64(32)) % np.uint64(BUCKETS)).astype(np.uint8)
+    ordered = table.take(pa.array(np.argsort(owners, kind="stable"))).combine_chunks()
+    ends = np.cumsum(np.bincount(owners, minlength=BUCKETS))
     begin = 0
     for end in ends.tolist():
         yield ordered.slice(begin, end - begin)
@@ -94,8 +93,15 @@ def _by_bucket(table: pa.Table, buckets: int) -> Iterator[pa.Table]:
 
 def read_pieces(pieces: Iterable[Piece], schema: pa.Schema, objects: ObjectStore) -> pa.Table:
     """Pieces of one stream as a table."""
-    tables = [ipc.open_stream(objects.get_range(p.path, p.begin, p.end)).read_all() for p in pieces]
+    tables = [table for p in pieces for table in _tables(objects.get_range(p.path, p.begin, p.end))]
     return pa.concat_tables(tables) if tables else schema.empty_table()
+
+
+def _tables(body: bytes) -> Iterator[pa.Table]:
+    """The buckets of a range, one after the other."""
+    source = pa.BufferReader(body)
+    while source.tell() < len(body):
+        yield ipc.open_stream(source).read_all()
 
 
 def hashes(values: pa.ChunkedArray) -> Hashes:

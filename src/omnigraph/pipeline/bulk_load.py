@@ -12,18 +12,20 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from omnigraph.errors import ConflictError, OmnigraphError
+from omnigraph.pipeline import narrowing
 from omnigraph.pipeline.narrowing import Screener
 from omnigraph.pipeline.settle import LoadTerms, Settlement, stage_job
 from omnigraph.pipeline.sources import Split
 from omnigraph.pipeline.staging import (
     Place,
     StagedSplit,
+    StageJob,
     answer,
     message,
     stage_frame,
@@ -85,7 +87,7 @@ class _Driver:
         self._request = request
         self._on_progress = on_progress
         self._txn = self._begin()
-        self._job = stage_job(self._store, self._txn, request.terms)
+        self._job = self._told()
         self._scratch = [self._txn.commit_id]
         self._staged: dict[int, StagedSplit] = {}
         self._skipped: set[Place] = set()
@@ -96,6 +98,9 @@ class _Driver:
     def _begin(self) -> WriteTxn:
         terms = self._request.terms
         return WriteTxn(self._repository, terms.branch, kind="load", actor=terms.actor, message=terms.message)
+
+    def _told(self) -> StageJob:
+        return replace(stage_job(self._store, self._txn, self._request.terms), cut_rows=narrowing.CUT_ROWS)
 
     def run(self) -> LoadResult:
         """The whole load."""
@@ -145,7 +150,7 @@ class _Driver:
         if self._txn.base.schema_hash != before.base.schema_hash:
             raise error
         self._txn.announce(self._request.table_keys)
-        self._job = stage_job(self._store, self._txn, self._request.terms)
+        self._job = self._told()
         self._scratch.append(self._txn.commit_id)
 
     # --- staging --------------------------------------------------------------------------------------------------

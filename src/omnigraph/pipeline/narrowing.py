@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -9,22 +10,18 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.pipeline.buckets import CutFile, Stream
+from omnigraph.pipeline.buckets import BUCKETS, CutFile, Stream
 from omnigraph.pipeline.screening import (
-    ENDS,
-    ID,
-    SOURCES,
-    UNIQUE,
     BaseSplit,
     BucketWork,
     Screened,
     Screening,
     cut_base,
     cut_part,
-    part_streams,
     screen,
 )
 from omnigraph.pipeline.staging import StagedPart, StageJob, read_keys
+from omnigraph.pipeline.streams import ENDS, ID, SOURCES, UNIQUE, part_streams
 from omnigraph.schema.catalog import Catalog, EdgeType, EntityType
 from omnigraph.storage.lookup import tuple_keys
 from omnigraph.versioning.plan import KeysPresent, Requirement, Unmoved
@@ -38,7 +35,10 @@ from omnigraph.write.validation.model import column_of
 SCREENED_ROWS = 250_000
 """Fewer rows than this are judged by the driver alone: looking them up costs less than two more rounds of tasks."""
 
-_ROWS_PER_BUCKET = 1 << 20
+CUT_ROWS = 1 << 15
+"""A task that stages fewer rows leaves them uncut: many tiny tasks would make more pieces than rows."""
+
+_ROWS_PER_TASK = 1 << 20
 _ROWS_PER_BASE_SPLIT = 1 << 21
 Gathered = Mapping[str, Sequence[StagedPart]]
 Tasks = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
@@ -51,7 +51,6 @@ class Screener:
     def __init__(self, tasks: Tasks, parallelism: int) -> None:
         self._tasks = tasks
         self._parallelism = max(1, parallelism)
-        self._buckets = 0
         self._cut: dict[str, CutFile] = {}
 
     def is_worth_it(self, txn: WriteTxn, mode: str, gathered: Gathered) -> bool:
@@ -63,8 +62,9 @@ class Screener:
     def screened(self, txn: WriteTxn, job: StageJob, mode: str, gathered: Gathered) -> Screened:
         """What no bucket could clear."""
         base = list(_base_splits(txn, mode, gathered))
-        screening = Screening(job, mode, self._bucket_count(txn, gathered, base))
+        screening = Screening(job, mode)
         parts = [part for mine in gathered.values() for part in mine if part.keys is not None]
+        self._cut |= {str(part.keys): part.cut for part in parts if part.cut is not None}
         missing = [part for part in parts if part.keys not in self._cut]
         if missing:
             cuts = self._tasks(partial(cut_part, screening), missing)
@@ -72,19 +72,19 @@ class Screener:
         present = self._tasks(partial(cut_base, screening), base) if base else []
         loaded = [self._cut[str(part.keys)] for part in parts]
         found = Screened()
-        work = [_bucket(loaded, present, bucket) for bucket in range(screening.buckets)]
+        work = [_bucket(loaded, present, begin, end) for begin, end in self._ranges(txn, gathered, base)]
         for answer in self._tasks(partial(screen, screening), work):
             found.add(answer)
         return found
 
-    def _bucket_count(self, txn: WriteTxn, gathered: Gathered, base: Sequence[BaseSplit]) -> int:
+    def _ranges(self, txn: WriteTxn, gathered: Gathered, base: Sequence[BaseSplit]) -> Iterator[tuple[int, int]]:
+        """Neighbouring buckets for a task each: full rounds of tasks, all of them as long."""
         rows = sum(part.rows for parts in gathered.values() for part in parts)
         rows += sum(txn.entry(key).row_count for key in {split.table_key for split in base})
-        rounds = -(-rows // (_ROWS_PER_BUCKET * self._parallelism))  # of tasks, all of them as long
-        if rounds * self._parallelism > self._buckets:  # fewer than there are would do: the files are there
-            self._buckets = rounds * self._parallelism
-            self._cut = {}
-        return self._buckets
+        rounds = -(-rows // (_ROWS_PER_TASK * self._parallelism))
+        count = min(BUCKETS, max(1, rounds) * self._parallelism)
+        cuts = [BUCKETS * number // count for number in range(count + 1)]
+        return itertools.pairwise(cuts)
 
 
 def _needs_all_rows(txn: WriteTxn, mode: str, key: str, parts: Sequence[StagedPart]) -> bool:
@@ -129,13 +129,13 @@ def _grouped(rows: Mapping[int, int]) -> Iterator[tuple[int, ...]]:
         yield tuple(group)
 
 
-def _bucket(loaded: Sequence[CutFile], present: Sequence[CutFile], bucket: int) -> BucketWork:
+def _bucket(loaded: Sequence[CutFile], present: Sequence[CutFile], begin: int, end: int) -> BucketWork:
     sides = []
     for files in (loaded, present):
         pieces: dict[Stream, list[Any]] = {}
         for file in files:
             for stream in file.pieces:
-                piece = file.piece(stream, bucket)
+                piece = file.piece(stream, begin, end)
                 if piece is not None:
                     pieces.setdefault(stream, []).append(piece)
         sides.append(pieces)

@@ -15,17 +15,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.pipeline.buckets import VALUE, CutFile, Piece, Stream, counted, cut, distinct, read_pieces
+from omnigraph.pipeline.buckets import VALUE, CutFile, Piece, Stream, cut, read_pieces
 from omnigraph.pipeline.staging import StagedPart, StageJob, read_keys
-from omnigraph.schema.catalog import Catalog, EdgeType, EntityType
-from omnigraph.storage.layout import STAGING
-from omnigraph.storage.lookup import tuple_keys
-from omnigraph.versioning.store import mint
+from omnigraph.pipeline.streams import ENDS, ID, SOURCES, UNIQUE, part_streams, streams_of
+from omnigraph.schema.catalog import Catalog, EdgeType
 from omnigraph.write.load import MERGE
-from omnigraph.write.validation.edges import ends_of
 from omnigraph.write.validation.model import column_of, needed_columns
 
-ID, ENDS, SOURCES, UNIQUE = "id", "ends", "sources", "unique "
 MAX_SUSPECTS = 10_000
 """More suspects than this in one bucket are not listed: the load is so wrong that it is judged as a whole."""
 
@@ -44,7 +40,6 @@ class Screening:
 
     job: StageJob
     mode: str
-    buckets: int
 
     @property
     def catalog(self) -> Catalog:
@@ -53,7 +48,7 @@ class Screening:
 
     def path(self) -> str:
         """A new name in the load's scratch space."""
-        return f"{STAGING}/{self.job.commit_id}/cut-{mint()}.arrow"
+        return self.job.scratch("cut")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,23 +105,12 @@ class Screened:
         self.crowded |= other.crowded
 
 
-def part_streams(entity: EntityType, fresh_ids: bool) -> tuple[str, ...]:
-    """The streams that rules need of the rows of a load."""
-    found = [] if fresh_ids else [ID]
-    found += [f"{UNIQUE}{number}" for number in range(len(entity.uniques))]
-    if isinstance(entity, EdgeType):
-        found.append(ENDS)
-        if entity.cardinality.min or entity.cardinality.max is not None:
-            found.append(SOURCES)
-    return tuple(found)
-
-
 def cut_part(screening: Screening, part: StagedPart) -> CutFile:
-    """Cut what one task staged."""
+    """Cut what one task staged and did not cut itself."""
     entity = screening.catalog.type_of(part.table_key)
     rows = read_keys(screening.job.store(), part, needed_columns(entity))
-    streams = _streams(entity, rows, part_streams(entity, part.fresh_ids))
-    return cut(screening.path(), streams, screening.buckets, screening.job.store().objects)
+    streams = streams_of(entity, rows, part_streams(entity, part.fresh_ids))
+    return cut(screening.path(), streams, screening.job.store().objects)
 
 
 def cut_base(screening: Screening, split: BaseSplit) -> CutFile:
@@ -139,31 +123,8 @@ def cut_base(screening: Screening, split: BaseSplit) -> CutFile:
         elif what == SOURCES:
             columns.add("src")
     rows = screening.job.table(split.table_key).scan(sorted(columns), fragments=split.fragments)
-    streams = _streams(entity, rows, split.streams)
-    return cut(screening.path(), streams, screening.buckets, screening.job.store().objects)
-
-
-def _streams(entity: EntityType, rows: pa.Table, wanted: Sequence[str]) -> dict[Stream, pa.Table]:
-    key = entity.table_key
-    found: dict[Stream, pa.Table] = {}
-    for what in wanted:
-        if what == ID:
-            found[Stream(ID, key)] = pa.table({VALUE: rows["id"].drop_null()})  # fresh ones are null
-        elif what == SOURCES:
-            found[Stream(SOURCES, key)] = counted(rows["src"])
-        elif what == ENDS:
-            assert isinstance(entity, EdgeType)
-            columns: dict[str, list[pa.ChunkedArray]] = {}
-            for end in ends_of(entity):
-                if end.column != "src" or SOURCES not in wanted:  # counted sources are ends as well
-                    columns.setdefault(end.node_key, []).append(rows[end.column])
-            found |= {Stream(ENDS, node_key): distinct(many) for node_key, many in columns.items()}
-        else:
-            group = entity.uniques[int(what.removeprefix(UNIQUE))]
-            keys = tuple_keys([rows[column_of(entity, name)] for name in group])
-            table = pa.table({VALUE: keys, "id": rows["id"]})
-            found[Stream(what, key)] = table.filter(pc.is_valid(table[VALUE])) if keys.null_count else table
-    return found
+    streams = streams_of(entity, rows, split.streams)
+    return cut(screening.path(), streams, screening.job.store().objects)
 
 
 def screen(screening: Screening, work: BucketWork) -> Screened:

@@ -19,8 +19,10 @@ import pyarrow.ipc as ipc
 
 from omnigraph.errors import OmnigraphError, Violation
 from omnigraph.execution.spark.workers import store_of
+from omnigraph.pipeline.buckets import CutFile, cut
 from omnigraph.pipeline.reading import read_split
 from omnigraph.pipeline.sources import Split
+from omnigraph.pipeline.streams import part_streams, streams_of
 from omnigraph.storage.effects import WrittenFragment
 from omnigraph.storage.layout import STAGING
 from omnigraph.storage.tables import Table
@@ -36,17 +38,25 @@ Place = tuple[str | None, int | None]
 
 @dataclass(frozen=True, slots=True)
 class StageJob:
-    """What every task of a load is told. `pins` are the location and version of each table."""
+    """What every task of a load is told. `pins` are the location and version of each table.
+
+    `cut_rows`: from how many rows on a task cuts them into buckets at once, while it has them; None for never.
+    """
 
     uri: str
     commit_id: str
     schema_hash: str
     pins: Mapping[str, tuple[str, int]]
     limit: int
+    cut_rows: int | None = None
 
     def store(self) -> GraphStore:
         """The graph, open in this process."""
         return store_of(self.uri)
+
+    def scratch(self, name: str) -> str:
+        """A new name in the load's scratch space."""
+        return f"{STAGING}/{self.commit_id}/{name}-{mint()}.arrow"
 
     def table(self, table_key: str) -> Table:
         """A table at its pin."""
@@ -55,7 +65,10 @@ class StageJob:
 
 @dataclass(frozen=True, slots=True)
 class StagedPart:
-    """The rows of one type that one task staged. `keys` is the object that holds the columns rules need."""
+    """The rows of one type that one task staged. `keys` is the object that holds the columns rules need.
+
+    `cut` has the same in buckets, when there are many rows.
+    """
 
     table_key: str
     rows: int
@@ -63,6 +76,7 @@ class StagedPart:
     keys: str | None
     places: Places
     fresh_ids: bool
+    cut: CutFile | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +140,16 @@ def _staged(
 
 def _part(job: StageJob, number: int, mine: Gathered, fragments: tuple[WrittenFragment, ...]) -> StagedPart:
     wanted = [c for c in needed_columns(mine.entity) if c != "id" or not mine.fresh_ids]
-    path = None
+    path = pieces = None
+    objects = job.store().objects
     if mine.count and wanted:
-        path = f"{STAGING}/{job.commit_id}/{number}-{mint()}.arrow"
-        job.store().objects.put_new(path, _packed(mine.keys.select(wanted)), flush=False)
-    return StagedPart(mine.entity.table_key, mine.count, fragments, path, compacted(mine.places), mine.fresh_ids)
+        path = job.scratch(str(number))
+        objects.put_new(path, _packed(mine.keys.select(wanted)), flush=False)
+        if job.cut_rows is not None and mine.count >= job.cut_rows:
+            streams = streams_of(mine.entity, mine.keys, part_streams(mine.entity, mine.fresh_ids))
+            pieces = cut(job.scratch("cut"), streams, objects)
+    places = compacted(mine.places)
+    return StagedPart(mine.entity.table_key, mine.count, fragments, path, places, mine.fresh_ids, pieces)
 
 
 def compacted(places: Places) -> Places:
