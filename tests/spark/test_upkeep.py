@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
@@ -16,6 +17,7 @@ from omnigraph.errors import StorageError
 from omnigraph.maintenance.optimize import optimize
 from omnigraph.pipeline.spark_upkeep import spark_crew
 from omnigraph.storage.crew import Crew, perform
+from omnigraph.storage.indexes import index_segments
 
 SCHEMA = """
 node Person { name: String @key  age: I32? @index  place: Vector(4)? @index }
@@ -109,6 +111,27 @@ def test_tasks_that_fail_at_first_are_tried_again(spark: Any, graph: Graph) -> N
     assert report.commit is not None
     assert content(graph) == before
     assert fragments(graph, "node:Person") == 1
+
+
+def test_a_large_index_is_sorted_in_pieces(spark: Any, graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("omnigraph.storage.crew.ROWS_PER_PIECE", 100)
+    assert pipeline.build_indices(spark, graph).commit is not None
+    entry = graph.snapshot().tables["node:Person"]
+    table = graph.repository.store.tables.open(entry.location, entry.staged_version)
+    assert [len(segments) for segments in index_segments(table, ["id"])] == [2]
+    assert graph.entity_at("node:Person", "p5-49", graph.snapshot().version) is not None
+    assert graph.maintenance.fsck().problems == ()
+
+
+def test_a_large_load_is_indexed_by_tasks(spark: Any, tmp_path: Path) -> None:
+    """After the load has returned; the driver sorts nothing."""
+    graph = Graph.init(tmp_path / "large", SCHEMA)
+    pq.write_table(pa.table({"name": [f"p{i}" for i in range(70_000)]}), tmp_path / "p.parquet")
+    pipeline.load(spark, graph, {"Person": str(tmp_path / "p.parquet")})
+    graph.repository.store.wait_for_upkeep()
+    [status] = [s for s in graph.maintenance.index_status() if (s.table_key, s.property) == ("node:Person", "id")]
+    assert (status.covered_rows, status.rows) == (70_000, 70_000)
+    assert [c.kind for c in graph.commits.list()] == ["optimize", "load", "init"]
 
 
 def test_an_error_of_a_task_is_raised_as_itself(spark: Any, graph: Graph) -> None:

@@ -22,6 +22,7 @@ from omnigraph.pipeline import narrowing
 from omnigraph.pipeline.narrowing import Screener
 from omnigraph.pipeline.settle import LoadTerms, Settlement, stage_job
 from omnigraph.pipeline.sources import Split
+from omnigraph.pipeline.spark_upkeep import spark_crew
 from omnigraph.pipeline.staging import (
     Place,
     StagedSplit,
@@ -92,7 +93,8 @@ class _Driver:
         self._staged: dict[int, StagedSplit] = {}
         self._skipped: set[Place] = set()
         self._settlement = Settlement(
-            self._store, request.terms, self._staged, [], Screener(self._tasks, spark.sparkContext.defaultParallelism)
+            self._store, request.terms, self._staged, [], Screener(self._tasks, spark.sparkContext.defaultParallelism),
+            spark_crew(spark, self._store.root.uri),
         )  # fmt: skip
 
     def _begin(self) -> WriteTxn:

@@ -15,6 +15,7 @@ from omnigraph.errors import Violation
 from omnigraph.pipeline.narrowing import Narrowing, Screener, demands_of
 from omnigraph.pipeline.screening import Screened
 from omnigraph.pipeline.staging import Place, StagedPart, StagedSplit, StageJob, read_keys
+from omnigraph.storage.crew import HERE, Crew
 from omnigraph.storage.effects import AppendRows, Effect, OverwriteRows, ReplaceRows, WrittenFragment
 from omnigraph.versioning.commits import GraphCommit
 from omnigraph.versioning.plan import Requirement, Unmoved
@@ -69,13 +70,14 @@ class Settlement:
 
     def __init__(
         self, store: GraphStore, terms: LoadTerms, staged: Mapping[int, StagedSplit], refused: list[Violation],
-        screener: Screener | None = None,
+        screener: Screener | None = None, crew: Crew = HERE,
     ) -> None:  # fmt: skip
         self._store = store
         self._terms = terms
         self._staged = staged
         self._refused = refused
         self._screener = screener
+        self._crew = crew
 
     def finish(self, txn: WriteTxn, restage: Restage | None) -> LoadResult:
         """Check and publish. Without `restage`, a row that breaks a rule beside others refuses the load."""
@@ -90,7 +92,7 @@ class Settlement:
         if gathered and not self._terms.dry_run:
             effects = {key: self._effect(key, parts, screened) for key, parts in gathered.items()}
             requirements = [_bounded(each) for each in verdict.requirements]
-            commit = self._txn.commit(effects, requirements, rebase_updates=self._terms.mode == MERGE)
+            commit = self._txn.commit(effects, requirements, rebase_updates=self._terms.mode == MERGE, crew=self._crew)
         else:
             self._txn.withdraw()
         return LoadResult(

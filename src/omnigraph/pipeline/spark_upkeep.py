@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.errors import OmnigraphError
+from omnigraph.errors import OmnigraphError, StorageError
 from omnigraph.execution.spark.workers import store_of
 from omnigraph.graph import Graph
 from omnigraph.maintenance import indices as index_upkeep
@@ -50,7 +50,11 @@ def spark_crew(spark: SparkSession, uri: str, how: Perform = perform) -> Crew:
     def do(_: TableStore, works: Sequence[Work]) -> list[Any]:
         if not works:
             return []
-        answers = context.parallelize(works, len(works)).map(lambda work: _answered(uri, work, how)).collect()
+        try:
+            answers = context.parallelize(works, len(works)).map(lambda work: _answered(uri, work, how)).collect()
+        except Exception as error:  # Spark has many: a task failed too often, the session was stopped meanwhile
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            raise StorageError(f"the tasks that maintain {uri} failed: {reason}") from error
         for each in answers:
             if isinstance(each, OmnigraphError):
                 raise each

@@ -39,6 +39,8 @@ class BuildSegment:
 
 
 _AT_ONCE = 8
+ROWS_PER_PIECE = 1 << 22
+"""A lookup asks every segment of an index, so only large ones are cut."""
 Work = MergeFragments | BuildSegment
 
 
@@ -81,6 +83,7 @@ HERE = Crew(_here)
 def segments_over(table: Table, column: str, name: str, fragments: Sequence[int], pieces: int) -> list[BuildSegment]:
     """The work of covering fragments with a BTREE, in at most so many pieces of about as many rows."""
     rows = sum(table.fragments[i].num_rows for i in fragments)
+    pieces = min(pieces, rows // ROWS_PER_PIECE)
     groups: list[list[int]] = [[]]
     filled = 0
     for fragment_id in fragments:

@@ -83,12 +83,14 @@ def drop_small_segments(store: TableStore, base: Table, columns: Sequence[str]) 
     return commit_detached(store, base, LanceOperation.CreateIndex([], doomed), keeps_indexes=False) if doomed else base
 
 
-def fold_tail(store: TableStore, base: Table, columns: Sequence[str], known_high_water: int) -> tuple[Table, int]:
+def fold_tail(
+    store: TableStore, base: Table, columns: Sequence[str], known_high_water: int, crew: Crew = HERE
+) -> tuple[Table, int]:
     """Merge the small fragments that one-row writes left behind and cover them with the BTREEs of `columns`."""
     table = drop_small_segments(store, base, columns)
     table, mark = compact_small(store, table, known_high_water)
     hit(Point.FOLD_COMPACTED)
-    table = extend_btrees(store, table, columns)
+    table = extend_btrees(store, table, columns, crew)
     hit(Point.FOLD_INDEXED)
     return table, mark
 
