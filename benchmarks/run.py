@@ -7,7 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks import commit_latency, merging, powerlaw, queries, report, search, throughput, writing
+from benchmarks import commit_latency, merging, powerlaw, queries, report, search, spark, throughput, writing
 
 SCENARIOS = {
     "commit latency": commit_latency.measure,
@@ -17,6 +17,8 @@ SCENARIOS = {
     "queries": queries.measure,
     "power law": powerlaw.measure,
     "search": search.measure,
+    "spark loads": spark.measure_loads,
+    "spark ranks": spark.measure_ranks,
 }
 
 

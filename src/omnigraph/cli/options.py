@@ -6,6 +6,7 @@ import datetime as dt
 import os
 import re
 import sys
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
@@ -22,6 +23,18 @@ STORE_VARIABLE = "OMNIGRAPH_STORE"
 _MAX_DIGITS = 18
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d([T ]|$)")
 
+
+class Engine(StrEnum):
+    """Who does the work."""
+
+    auto = "auto"
+    arrow = "arrow"
+    spark = "spark"
+
+
+Workers = Annotated[
+    Engine, typer.Option("--engine", help="arrow: this process; spark: tasks of a Spark session; auto: arrow.")
+]
 Uri = Annotated[str | None, typer.Argument(metavar="[URI]", help="The graph; the same as --store.", show_default=False)]
 Store = Annotated[
     str | None,

@@ -5,12 +5,14 @@ from __future__ import annotations
 import datetime as dt
 import warnings
 
+from omnigraph.handles.engines import find_engine
 from omnigraph.maintenance.cleanup import CleanupPolicy, CleanupReport, cleanup
 from omnigraph.maintenance.fsck import FsckReport, fsck
 from omnigraph.maintenance.indices import IndexReport, IndexStatus, ensure_indices, index_status
 from omnigraph.maintenance.optimize import OptimizeReport, optimize
 from omnigraph.maintenance.repair import RepairReport, repair
 from omnigraph.maintenance.stats import GraphStats, stats
+from omnigraph.storage.crew import HERE, Crew
 from omnigraph.versioning.refs import MAIN
 from omnigraph.versioning.repository import Repository
 
@@ -23,20 +25,31 @@ class Maintenance:
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
 
-    def ensure_indices(self, branch: str = MAIN, actor: str | None = None) -> IndexReport:
-        """Build or extend every index that the schema asks for, in one commit that changes no answer."""
-        return ensure_indices(self._repository, branch, actor=actor)
+    def ensure_indices(self, branch: str = MAIN, actor: str | None = None, *, engine: str = "arrow") -> IndexReport:
+        """Build or extend every index that the schema asks for, in one commit that changes no answer.
+
+        With `engine="spark"` the work is done by Spark tasks.
+        """
+        return ensure_indices(self._repository, branch, actor=actor, crew=self._crew(engine))
 
     def index_status(self, branch: str = MAIN) -> tuple[IndexStatus, ...]:
         """Every index that the schema asks for, and the rows it covers."""
         return index_status(self._repository, branch)
 
-    def optimize(self, branch: str = MAIN, actor: str | None = None, **options: int) -> OptimizeReport:
+    def optimize(
+        self, branch: str = MAIN, actor: str | None = None, *, engine: str = "arrow", **options: int
+    ) -> OptimizeReport:
         """Merge small fragments, drop deleted rows and extend indexes, beside writers; one commit, or none.
 
-        `target_rows` says how large a fragment may grow.
+        `target_rows` says how large a fragment may grow. With `engine="spark"` the work is done by Spark tasks.
         """
-        return optimize(self._repository, branch, actor=actor, **options)
+        return optimize(self._repository, branch, actor=actor, crew=self._crew(engine), **options)
+
+    def _crew(self, engine: str) -> Crew:
+        if engine in ("arrow", "auto"):
+            return HERE
+        crew: Crew = find_engine(engine).crew(self._repository.store.root.uri)
+        return crew
 
     def repair(self, confirm: bool = False) -> RepairReport:
         """Report damage and foreign drift; with `confirm`, move provably damaged files away."""

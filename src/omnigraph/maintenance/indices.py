@@ -13,8 +13,10 @@ from dataclasses import dataclass, replace
 from omnigraph.datatypes import Scalar
 from omnigraph.errors import ConflictError
 from omnigraph.schema.catalog import Catalog, EntityType
+from omnigraph.storage.crew import HERE, Crew
+from omnigraph.storage.indexes import extend_btrees
 from omnigraph.storage.layout import detached_file
-from omnigraph.storage.search_indexes import WantedIndex, build, rows_of, uncovered
+from omnigraph.storage.search_indexes import WantedIndex, build_vectors, rows_of, uncovered
 from omnigraph.storage.tables import Table
 from omnigraph.versioning.commits import GraphCommit
 from omnigraph.versioning.plan import TableChange
@@ -85,24 +87,26 @@ def index_status(repository: Repository, branch: str = MAIN) -> tuple[IndexStatu
     return tuple(found)
 
 
-def ensure_indices(repository: Repository, branch: str = MAIN, *, actor: str | None = None) -> IndexReport:
+def ensure_indices(
+    repository: Repository, branch: str = MAIN, *, actor: str | None = None, crew: Crew = HERE
+) -> IndexReport:
     """Build or extend every index that is lacking, as one commit. A table that moves meanwhile is built again."""
     repository.store.require_writable()
     repository.store.wait_for_upkeep()
     for _ in range(_ATTEMPTS - 1):
         try:
-            return _ensured(repository, branch, actor)
+            return _ensured(repository, branch, actor, crew)
         except ConflictError as error:
             if not error.retryable:
                 raise
-    return _ensured(repository, branch, actor)
+    return _ensured(repository, branch, actor, crew)
 
 
-def _ensured(repository: Repository, branch: str, actor: str | None) -> IndexReport:
+def _ensured(repository: Repository, branch: str, actor: str | None, crew: Crew) -> IndexReport:
     state = repository.head(branch)
     catalog = repository.store.catalog(state.schema_hash)
     reasons: dict[tuple[str, str], str] = {}
-    changes = [c for e in state.tables.values() if (c := _built(repository, e, catalog, reasons)) is not None]
+    changes = [c for e in state.tables.values() if (c := _built(repository, e, catalog, reasons, crew)) is not None]
     commit = None
     if changes:
         message = "indexes " + ", ".join(sorted(c.table_key for c in changes))
@@ -113,15 +117,18 @@ def _ensured(repository: Repository, branch: str, actor: str | None) -> IndexRep
 
 
 def _built(
-    repository: Repository, entry: TableEntry, catalog: Catalog, reasons: dict[tuple[str, str], str]
+    repository: Repository, entry: TableEntry, catalog: Catalog, reasons: dict[tuple[str, str], str], crew: Crew
 ) -> TableChange | None:
     store = repository.store
     base = table = open_table(store, entry)
     if not base.fragments:
         return None
-    for name, wanted in wanted_indexes(catalog.type_of(entry.table_key)):
-        if wanted is not None:
-            table, reason = build(store.tables, table, wanted)
+    asked = list(wanted_indexes(catalog.type_of(entry.table_key)))
+    columns = [wanted.column for _, wanted in asked if wanted is not None and wanted.kind == "btree"]
+    table = extend_btrees(store.tables, table, columns, crew)
+    for name, wanted in asked:
+        if wanted is not None and wanted.kind == "vector":
+            table, reason = build_vectors(store.tables, table, wanted, crew)
             if reason is not None:
                 reasons[(entry.table_key, name)] = reason
     if table.version == base.version:

@@ -15,6 +15,7 @@ from omnigraph.errors import ConflictError, ExpectedVersionMismatch, InvalidArgu
 from omnigraph.maintenance.indices import ensure_indices, index_status, wanted_indexes
 from omnigraph.schema.catalog import EntityType
 from omnigraph.storage.compaction import TARGET_ROWS, prepare
+from omnigraph.storage.crew import HERE, Crew
 from omnigraph.storage.failpoints import Point, hit
 from omnigraph.versioning.commits import GraphCommit
 from omnigraph.versioning.manifest import ManifestState
@@ -52,16 +53,17 @@ class OptimizeReport:
 
 
 def optimize(
-    repository: Repository, branch: str = MAIN, *, actor: str | None = None, target_rows: int = TARGET_ROWS
-) -> OptimizeReport:
+    repository: Repository, branch: str = MAIN, *, actor: str | None = None, target_rows: int = TARGET_ROWS,
+    crew: Crew = HERE,
+) -> OptimizeReport:  # fmt: skip
     """Optimize every table of a branch."""
     repository.store.require_writable()
     if target_rows < 1:
         raise InvalidArgument("target_rows must be at least 1")
     repository.store.wait_for_upkeep()
     repository.recovery.sweep_if_due()
-    done = _Optimizer(repository, branch, actor, target_rows).run()
-    vectors = _with_vector_indexes(repository, branch, actor)
+    done = _Optimizer(repository, branch, actor, target_rows, crew).run()
+    vectors = _with_vector_indexes(repository, branch, actor, crew)
     pending: dict[str, list[str]] = {}
     for status in index_status(repository, branch):
         if status.covered_rows < status.rows:
@@ -70,14 +72,14 @@ def optimize(
     return replace(done, tables=tables, commit=vectors or done.commit)
 
 
-def _with_vector_indexes(repository: Repository, branch: str, actor: str | None) -> GraphCommit | None:
+def _with_vector_indexes(repository: Repository, branch: str, actor: str | None, crew: Crew) -> GraphCommit | None:
     """Vector indexes are built from the compacted rows; losing them to a writer leaves them for the next run."""
     catalog = repository.store.catalog(repository.head(branch).schema_hash)
     kinds = {index.kind for entity in catalog.entity_types for _, index in wanted_indexes(entity) if index is not None}
     if "vector" not in kinds:
         return None
     try:
-        return ensure_indices(repository, branch, actor=actor).commit
+        return ensure_indices(repository, branch, actor=actor, crew=crew).commit
     except ConflictError:
         return None
 
@@ -93,7 +95,8 @@ def concurrency() -> int:
 class _Optimizer:
     """One run on one branch."""
 
-    def __init__(self, repository: Repository, branch: str, actor: str | None, target_rows: int) -> None:
+    def __init__(self, repository: Repository, branch: str, actor: str | None, target_rows: int, crew: Crew) -> None:
+        self._crew = crew
         self._repository = repository
         self._store = repository.store
         self._branch = branch
@@ -141,7 +144,7 @@ class _Optimizer:
             columns = _btree_columns(catalog.type_of(key))
             found = prepare(
                 self._store.tables, open_table(self._store, entry), columns, entry.high_water,
-                target_rows=self._target_rows,
+                target_rows=self._target_rows, crew=self._crew,
             )  # fmt: skip
             if found is None:
                 return None

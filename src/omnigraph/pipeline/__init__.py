@@ -14,13 +14,16 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.spark_analytics import SparkAnalytics as analytics
     from omnigraph.pipeline.spark_export import export
     from omnigraph.pipeline.spark_session import session
+    from omnigraph.pipeline.spark_upkeep import build_indices, optimize
     from omnigraph.pipeline.views import read_type, register_views
 
 _WHERE = {
     "analytics": ("omnigraph.pipeline.spark_analytics", "SparkAnalytics"),
+    "build_indices": ("omnigraph.pipeline.spark_upkeep", "build_indices"),
     "export": ("omnigraph.pipeline.spark_export", "export"),
     "Files": ("omnigraph.pipeline.sources", "Files"),
     "load": ("omnigraph.pipeline.api", "load"),
+    "optimize": ("omnigraph.pipeline.spark_upkeep", "optimize"),
     "read_job": ("omnigraph.pipeline.job", "read_job"),
     "read_type": ("omnigraph.pipeline.views", "read_type"),
     "register_views": ("omnigraph.pipeline.views", "register_views"),
@@ -32,8 +35,10 @@ _WHERE = {
 __all__ = [
     "Files",
     "analytics",
+    "build_indices",
     "export",
     "load",
+    "optimize",
     "read_job",
     "read_type",
     "register_views",

@@ -1,10 +1,10 @@
 """A load of any size as one commit: tasks stage, the driver checks and publishes.
 
-    splits -> tasks: read, check rows, write data files -> driver: rules over all rows -> one plan -> one commit
+    splits -> tasks: read, check rows, write data files -> tasks: rules between rows -> driver: one plan -> one commit
 
-The driver sees only the columns that rules between rows need. When the branch moves meanwhile, the rules are applied
-again to the new state and the data files stay as they are. A load that fails, or is stopped, leaves files that nothing
-names, and an intent that it withdraws or whose lease runs out.
+The driver sees only the columns that rules between rows need, and of a large load only the rows that may break one.
+When the branch moves meanwhile, the rules are applied again to the new state and the data files stay as they are. A
+load that fails, or is stopped, leaves files that nothing names, and an intent that it withdraws or whose lease ends.
 """
 
 from __future__ import annotations
@@ -12,19 +12,23 @@ from __future__ import annotations
 import contextlib
 import re
 import threading
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from omnigraph.errors import ConflictError, DataError, OmnigraphError
 from omnigraph.execution.spark.tasks import refusal_in
+from omnigraph.pipeline import narrowing
+from omnigraph.pipeline.narrowing import Screener
 from omnigraph.pipeline.settle import LoadTerms, Settlement, stage_job
 from omnigraph.pipeline.sources import Split
+from omnigraph.pipeline.spark_upkeep import spark_crew
 from omnigraph.pipeline.staging import (
     Place,
     StagedSplit,
+    StageJob,
     answer,
     message,
     stage_frame,
@@ -112,15 +116,21 @@ class _Driver:
         self._request = request
         self._on_progress = on_progress
         self._txn = self._begin()
-        self._job = stage_job(self._store, self._txn, request.terms)
+        self._job = self._told()
         self._scratch = [self._txn.commit_id]
         self._staged: dict[int, StagedSplit] = {}
         self._skipped: set[Place] = set()
-        self._settlement = Settlement(self._store, request.terms, self._staged, [])
+        self._settlement = Settlement(
+            self._store, request.terms, self._staged, [], Screener(self._tasks, spark.sparkContext.defaultParallelism),
+            spark_crew(spark, self._store.root.uri),
+        )  # fmt: skip
 
     def _begin(self) -> WriteTxn:
         terms = self._request.terms
         return WriteTxn(self._repository, terms.branch, kind="load", actor=terms.actor, message=terms.message)
+
+    def _told(self) -> StageJob:
+        return replace(stage_job(self._store, self._txn, self._request.terms), cut_rows=narrowing.CUT_ROWS)
 
     def run(self) -> LoadResult:
         """The whole load."""
@@ -170,7 +180,7 @@ class _Driver:
         if self._txn.base.schema_hash != before.base.schema_hash:
             raise error
         self._txn.announce(self._request.table_keys)
-        self._job = stage_job(self._store, self._txn, self._request.terms)
+        self._job = self._told()
         self._scratch.append(self._txn.commit_id)
 
     # --- staging --------------------------------------------------------------------------------------------------
@@ -241,6 +251,16 @@ class _Driver:
             over.set()
             thread.join()
 
+    def _tasks(self, function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+        """Apply a function to every item, a task each."""
+        with self._watching():
+            tasks = self._spark.sparkContext.parallelize(items, len(items)).map(lambda item: _answered(function, item))
+            found: list[Any] = tasks.collect()
+        for each in found:
+            if isinstance(each, OmnigraphError):
+                raise each
+        return found
+
     def _skip(self, places: set[Place]) -> None:
         """Stage the splits that hold some rows again, without them."""
         self._skipped |= places
@@ -252,3 +272,11 @@ class _Driver:
         with contextlib.suppress(OmnigraphError):
             for commit_id in self._scratch:
                 self._store.objects.delete_prefix(f"{STAGING}/{commit_id}/")
+
+
+def _answered(function: Callable[[Any], Any], item: Any) -> Any:
+    """What a task did, or the error that stopped it: Spark would show a stack of two languages."""
+    try:
+        return function(item)
+    except OmnigraphError as error:
+        return error

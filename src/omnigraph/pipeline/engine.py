@@ -14,9 +14,11 @@ from omnigraph.graph import Graph
 from omnigraph.pipeline.api import load as bulk_load
 from omnigraph.pipeline.spark_analytics import SparkAnalytics
 from omnigraph.pipeline.spark_session import session
+from omnigraph.pipeline.spark_upkeep import spark_crew
 from omnigraph.pipeline.views import read_type, register_views
 from omnigraph.query.plan import QueryPlan
 from omnigraph.schema.catalog import Catalog
+from omnigraph.storage.crew import Crew
 from omnigraph.versioning.repository import Target
 from omnigraph.versioning.snapshot import Snapshot
 from omnigraph.versioning.store import GraphStore
@@ -72,6 +74,11 @@ def _sorted(
 def _tasks_only(progress: Any) -> Callable[[int, int], None] | None:
     """Bars that count bytes do not understand tasks; only a listener that says so hears of them."""
     return progress if getattr(progress, "counts_tasks", False) else None
+
+
+def crew(uri: str) -> Crew:
+    """`graph.maintenance.optimize(engine="spark")`."""
+    return spark_crew(session(), uri)
 
 
 class SparkView:

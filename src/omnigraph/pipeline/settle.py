@@ -1,26 +1,37 @@
 """From staged parts to a commit: the rules between rows, the rows that are left out, the effects and the plan.
 
-Whoever staged the parts, on whatever machines, one process settles them. It sees only the columns that rules need.
+Whoever staged the parts, on whatever machines, one process settles them. Of a load that is not large it sees the
+columns that rules need; of a large one only the rows that tasks could not clear.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.ipc as ipc
 
 from omnigraph.errors import Violation
-from omnigraph.pipeline.staging import Place, StagedPart, StagedSplit, StageJob
+from omnigraph.pipeline.narrowing import Narrowing, Screener, demands_of
+from omnigraph.pipeline.screening import Screened
+from omnigraph.pipeline.staging import Place, StagedPart, StagedSplit, StageJob, read_keys
+from omnigraph.storage.crew import HERE, Crew
 from omnigraph.storage.effects import AppendRows, Effect, OverwriteRows, ReplaceRows, WrittenFragment
 from omnigraph.versioning.commits import GraphCommit
 from omnigraph.versioning.plan import Requirement, Unmoved
 from omnigraph.versioning.store import GraphStore
 from omnigraph.write.load import MERGE, MODES, OVERWRITE, LoadResult, counts_of
 from omnigraph.write.transaction import WriteTxn
-from omnigraph.write.validation import NOWHERE, TableDelta, Verdict, needed_columns, no_ids, raise_first, validate
+from omnigraph.write.validation import (
+    NOWHERE,
+    Places,
+    TableDelta,
+    Verdict,
+    needed_columns,
+    no_ids,
+    raise_first,
+    validate,
+)
 from omnigraph.write.validation.findings import DEFAULT_LIMIT, by_place
 
 _MANY = 100_000
@@ -58,17 +69,20 @@ class Settlement:
     """Checks staged parts on one state of the branch and publishes them."""
 
     def __init__(
-        self, store: GraphStore, terms: LoadTerms, staged: Mapping[int, StagedSplit], refused: list[Violation]
-    ) -> None:
+        self, store: GraphStore, terms: LoadTerms, staged: Mapping[int, StagedSplit], refused: list[Violation],
+        screener: Screener | None = None, crew: Crew = HERE,
+    ) -> None:  # fmt: skip
         self._store = store
         self._terms = terms
         self._staged = staged
         self._refused = refused
+        self._screener = screener
+        self._crew = crew
 
     def finish(self, txn: WriteTxn, restage: Restage | None) -> LoadResult:
         """Check and publish. Without `restage`, a row that breaks a rule beside others refuses the load."""
         self._txn = txn
-        verdict = self._admitted(restage)
+        verdict, screened = self._admitted(restage)
         gathered = self._gathered()
         rejected = (*self._row_violations(), *self._refused)
         counts = {key: sum(part.rows for part in parts) for key, parts in gathered.items()}
@@ -76,9 +90,9 @@ class Settlement:
             gathered = {key: parts for key, parts in gathered.items() if counts[key]}
         commit: GraphCommit | None = None
         if gathered and not self._terms.dry_run:
-            effects = {key: self._effect(parts) for key, parts in gathered.items()}
+            effects = {key: self._effect(key, parts, screened) for key, parts in gathered.items()}
             requirements = [_bounded(each) for each in verdict.requirements]
-            commit = self._txn.commit(effects, requirements, rebase_updates=self._terms.mode == MERGE)
+            commit = self._txn.commit(effects, requirements, rebase_updates=self._terms.mode == MERGE, crew=self._crew)
         else:
             self._txn.withdraw()
         return LoadResult(
@@ -86,25 +100,38 @@ class Settlement:
             dry_run=self._terms.dry_run, rejected=rejected,
         )  # fmt: skip
 
-    def _admitted(self, restage: Restage | None) -> Verdict:
+    def _admitted(self, restage: Restage | None) -> tuple[Verdict, Screened | None]:
         """Apply the rules between rows; leave refused rows out and apply them again, as often as it takes."""
         while True:
             self._require_few([*self._row_violations(), *self._refused])
-            gathered = self._gathered()
-            replaced = self._replaced(gathered) if self._terms.mode == MERGE else set()
+            deltas, screened, demands = self._questions(self._gathered())
+            replaced = _replaced(deltas) if self._terms.mode == MERGE else set()
             if replaced and restage is not None:
                 restage(replaced)
                 continue
-            deltas = {key: self._delta(key, parts) for key, parts in gathered.items()}
             verdict = validate(self._txn, deltas, limit=self._terms.limit)
             if not verdict.violations:
-                return verdict
+                return Verdict((), (*verdict.requirements, *demands)), screened
             self._refused.extend(verdict.violations)
             self._require_few(self._refused)
             if restage is None or any(each.row is None for each in verdict.violations):
                 raise_first(verdict.violations)
             else:
                 restage({(each.path, each.row) for each in verdict.violations})
+
+    def _questions(
+        self, gathered: Mapping[str, Sequence[StagedPart]]
+    ) -> tuple[dict[str, TableDelta], Screened | None, tuple[Requirement, ...]]:
+        """Rows that the validator has to judge, all or those that tasks did not clear, and what the tasks relied on."""
+        screener = self._screener
+        if screener is not None and screener.is_worth_it(self._txn, self._terms.mode, gathered):
+            job = stage_job(self._store, self._txn, self._terms)
+            screened = screener.screened(self._txn, job, self._terms.mode, gathered)
+            if not screened.crowded:
+                chosen = Narrowing(self._store, self._txn.catalog, gathered, screened).chosen()
+                deltas = {key: self._delta(key, gathered[key], rows, places) for key, (rows, places) in chosen.items()}
+                return deltas, screened, demands_of(self._txn, self._terms.mode, gathered, screened)
+        return {key: self._delta(key, parts, *self._all(key, parts)) for key, parts in gathered.items()}, None, ()
 
     def _require_few(self, violations: Sequence[Violation]) -> None:
         if self._terms.max_errors is None or len(violations) > self._terms.max_errors:
@@ -120,63 +147,53 @@ class Settlement:
                 found.setdefault(part.table_key, []).append(part)
         return found
 
-    def _delta(self, key: str, parts: Sequence[StagedPart]) -> TableDelta:
-        entity = self._txn.catalog.type_of(key)
-        columns = needed_columns(entity)
-        none = entity.arrow_schema.empty_table().select(columns)
-        tables = [self._keys(part, columns) for part in parts if part.rows]
-        rows = pa.concat_tables(tables) if tables else none
-        fresh = all(part.fresh_ids for part in parts)
-        upserts = self._terms.mode == MERGE and not fresh
+    def _all(self, key: str, parts: Sequence[StagedPart]) -> tuple[pa.Table, Places]:
+        columns = needed_columns(self._txn.catalog.type_of(key))
+        tables = [read_keys(self._store, part, columns) for part in parts if part.rows]
         places = NOWHERE
         for part in parts:
             places += part.places
+        none = self._txn.catalog.type_of(key).arrow_schema.empty_table().select(columns)
+        return pa.concat_tables(tables) if tables else none, places
+
+    def _delta(self, key: str, parts: Sequence[StagedPart], rows: pa.Table, places: Places) -> TableDelta:
+        entity = self._txn.catalog.type_of(key)
+        none = rows.slice(0, 0)
+        fresh = all(part.fresh_ids for part in parts)
+        upserts = self._terms.mode == MERGE and not fresh
         return TableDelta(
             entity=entity, inserted=none if upserts else rows, updated=rows if upserts else none, removed=no_ids(),
             places=places, fresh_ids=fresh, overwrites=self._terms.mode == OVERWRITE, fields_checked=True,
         )  # fmt: skip
 
-    def _keys(self, part: StagedPart, columns: Sequence[str]) -> pa.Table:
-        """The columns that rules need, mapped from disk where they lie on one."""
-        table = pa.table({})
-        if part.keys is not None:
-            root = self._store.root
-            if root.is_local:
-                table = ipc.open_file(pa.memory_map(str(Path(root.uri) / part.keys))).read_all()
-            else:
-                table = ipc.open_file(pa.BufferReader(self._store.objects.get(part.keys) or b"")).read_all()
-        if "id" in columns and "id" not in table.column_names:  # fresh ids: no rule asks for them
-            ids = pa.table({"id": pa.nulls(part.rows, pa.string())})
-            for field in table.schema:  # as they are: parts with ids and parts without are put together
-                ids = ids.append_column(field, table[field.name])
-            table = ids
-        return table.select(columns)
-
-    def _replaced(self, gathered: Mapping[str, Sequence[StagedPart]]) -> set[Place]:
-        """Places of rows that a later row of the same id replaces, for edge types without a key."""
-        replaced: set[Place] = set()
-        for key, parts in gathered.items():
-            entity = self._txn.catalog.type_of(key)
-            if entity.key or entity.kind != "edge" or all(part.fresh_ids for part in parts):
-                continue
-            delta = self._delta(key, parts)
-            last: dict[str, int] = {}
-            for index, entity_id in enumerate(delta.written["id"].to_pylist()):
-                if entity_id is None:  # fresh
-                    continue
-                if entity_id in last:
-                    replaced.add(delta.places.at(last[entity_id]))
-                last[entity_id] = index
-        return replaced
-
-    def _effect(self, parts: Sequence[StagedPart]) -> Effect:
+    def _effect(self, key: str, parts: Sequence[StagedPart], screened: Screened | None) -> Effect:
         fragments: tuple[WrittenFragment, ...] = tuple(f for part in parts for f in part.fragments)
         if self._terms.mode == OVERWRITE:
             return OverwriteRows(fragments)
         if self._terms.mode == MERGE and not all(part.fresh_ids for part in parts):
-            ids = [i for part in parts if part.rows for i in self._keys(part, ["id"])["id"].drop_null().to_pylist()]
+            ids = self._replaced_ids(parts) if screened is None else screened.matched.get(key, [])
             return ReplaceRows(tuple(ids), fragments)
         return AppendRows(fragments)
+
+    def _replaced_ids(self, parts: Sequence[StagedPart]) -> list[str]:
+        tables = (read_keys(self._store, part, ["id"]) for part in parts if part.rows)
+        return [i for table in tables for i in table["id"].drop_null().to_pylist()]
+
+
+def _replaced(deltas: Mapping[str, TableDelta]) -> set[Place]:
+    """Places of rows that a later row of the same id replaces, for edge types without a key."""
+    replaced: set[Place] = set()
+    for delta in deltas.values():
+        if delta.entity.key or delta.entity.kind != "edge" or delta.fresh_ids:
+            continue
+        last: dict[str, int] = {}
+        for index, entity_id in enumerate(delta.written["id"].to_pylist()):
+            if entity_id is None:
+                continue
+            if entity_id in last:
+                replaced.add(delta.places.at(last[entity_id]))
+            last[entity_id] = index
+    return replaced
 
 
 def _bounded(requirement: Requirement) -> Requirement:

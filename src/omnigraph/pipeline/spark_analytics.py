@@ -1,8 +1,9 @@
 """Algorithms of `graph.analytics` with their kernels run by Spark tasks.
 
 Blocks of the topology are cut once and left in the graph's scratch space; each superstep is one Spark job whose tasks
-map their block into memory, apply the kernel to a broadcast vector and send their part back. Results are equal to those
-of one process, bit for bit, because a node's value is computed inside one block.
+map their block and the vectors of the step into memory, apply the kernel and leave their part there: only names pass
+through the JVM. Results are equal to those of one process, bit for bit, because a node's value is computed inside one
+block.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from omnigraph.versioning.repository import Target
 from omnigraph.versioning.store import mint
 
 if TYPE_CHECKING:
+    from pyspark import RDD
     from pyspark.sql import DataFrame, SparkSession
 
 _EDGES_PER_BLOCK = 2 << 20
@@ -92,51 +94,63 @@ class SparkRunner:
         self._objects = store_of(graph.uri).objects
         self._view = view
         self._scratch = f"{STAGING}/analytics-{mint()}"
-        self._paths: dict[str, list[str]] = {}
+        self._cut: dict[str, RDD[str]] = {}
 
     def run(self, direction: str, kernel: Kernel, *vectors: Values) -> Values:
         """Values for all nodes, in node order."""
-        paths = self._blocks(direction)
+        blocks = self._blocks(direction)
+        step = f"{self._scratch}/step-{mint()}"
+        given = [f"{step}/in-{number}.npy" for number in range(len(vectors))]
+        for path, vector in zip(given, vectors, strict=True):
+            self._objects.put_new(path, _packed(vector), flush=False)
         uri = self._uri
-        shared = self._context.broadcast(vectors)
 
-        def task(path: str) -> bytes:
-            return _packed(kernel(_block_at(uri, path), *shared.value))
+        def task(path: str) -> str:
+            found = kernel(_block_at(uri, path), *(_array_at(uri, each) for each in given))
+            answer = f"{step}/out-{path.rpartition('/')[2]}"
+            store_of(uri).objects.put_new(answer, _packed(found), flush=False)  # a second attempt finds the same there
+            return answer
 
         try:
-            parts = self._context.parallelize(paths, len(paths)).map(task).collect()
+            answers = blocks.map(task).collect()
+            return np.concatenate([_array_at(uri, answer) for answer in answers])
         finally:
-            shared.unpersist()
-        return np.concatenate([_unpacked(part) for part in parts])
+            self._objects.delete_prefix(f"{step}/")
 
     def close(self) -> None:
         """Remove the blocks."""
         self._objects.delete_prefix(self._scratch)
 
-    def _blocks(self, direction: str) -> list[str]:
-        found = self._paths.get(direction)
-        if found is None:
+    def _blocks(self, direction: str) -> RDD[str]:
+        """The paths of the blocks of a direction, a task each."""
+        if direction not in self._cut:
             rows = self._view.rows(direction)
             enough = max(self._context.defaultParallelism, -(-len(rows.neighbours) // _EDGES_PER_BLOCK))
-            found = self._paths[direction] = []
+            paths: list[str] = []
             for number, block in enumerate(rows.blocks(enough)):
                 path = f"{self._scratch}/{direction}-{number}.npy"
                 header = np.array([block.begin, len(block.starts)], np.int64)
                 body = np.concatenate([header, block.starts, block.neighbours])
                 self._objects.put_new(path, _packed(body), flush=False)
-                found.append(path)
-        return found
+                paths.append(path)
+            self._cut[direction] = self._context.parallelize(paths, len(paths))
+        return self._cut[direction]
 
 
 def _block_at(uri: str, path: str) -> Block:
-    """A block of the scratch space; on a local disk it is mapped, not read."""
-    store = store_of(uri)
-    if store.root.is_local:
-        data = np.load(os.path.join(store.root.uri, path), mmap_mode="r")
-    else:
-        data = _unpacked(store.objects.get(path) or b"")
+    """A block of the scratch space."""
+    data = _array_at(uri, path)
     begin, length = int(data[0]), int(data[1])
     return Block(begin, data[2 : 2 + length], data[2 + length :])
+
+
+def _array_at(uri: str, path: str) -> Values:
+    """An array of the scratch space; on a local disk it is mapped, not read."""
+    store = store_of(uri)
+    if store.root.is_local:
+        found: Values = np.load(os.path.join(store.root.uri, path), mmap_mode="r")
+        return found
+    return _unpacked(store.objects.get(path) or b"")
 
 
 def _packed(values: Values) -> bytes:

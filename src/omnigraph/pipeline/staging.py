@@ -8,17 +8,22 @@ Spark hands to the driver counts.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator, Mapping
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.ipc as ipc
 
 from omnigraph.errors import OmnigraphError, StorageError, Violation
 from omnigraph.execution.spark.tasks import TaskRefusal
 from omnigraph.execution.spark.workers import store_of
+from omnigraph.pipeline.buckets import CutFile, cut
 from omnigraph.pipeline.reading import read_split
 from omnigraph.pipeline.sources import Split
+from omnigraph.pipeline.streams import part_streams, streams_of
 from omnigraph.storage.effects import WrittenFragment
 from omnigraph.storage.layout import STAGING
 from omnigraph.storage.tables import Table
@@ -34,17 +39,25 @@ Place = tuple[str | None, int | None]
 
 @dataclass(frozen=True, slots=True)
 class StageJob:
-    """What every task of a load is told. `pins` are the location and version of each table."""
+    """What every task of a load is told. `pins` are the location and version of each table.
+
+    `cut_rows`: from how many rows on a task cuts them into buckets at once, while it has them; None for never.
+    """
 
     uri: str
     commit_id: str
     schema_hash: str
     pins: Mapping[str, tuple[str, int]]
     limit: int
+    cut_rows: int | None = None
 
     def store(self) -> GraphStore:
         """The graph, open in this process."""
         return store_of(self.uri)
+
+    def scratch(self, name: str) -> str:
+        """A new name in the load's scratch space."""
+        return f"{STAGING}/{self.commit_id}/{name}-{mint()}.arrow"
 
     def table(self, table_key: str) -> Table:
         """A table at its pin."""
@@ -53,7 +66,10 @@ class StageJob:
 
 @dataclass(frozen=True, slots=True)
 class StagedPart:
-    """The rows of one type that one task staged. `keys` is the object that holds the columns rules need."""
+    """The rows of one type that one task staged. `keys` is the object that holds the columns rules need.
+
+    `cut` has the same in buckets, when there are many rows.
+    """
 
     table_key: str
     rows: int
@@ -61,6 +77,7 @@ class StagedPart:
     keys: str | None
     places: Places
     fresh_ids: bool
+    cut: CutFile | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +144,54 @@ def _staged(
 
 def _part(job: StageJob, number: int, mine: Gathered, fragments: tuple[WrittenFragment, ...]) -> StagedPart:
     wanted = [c for c in needed_columns(mine.entity) if c != "id" or not mine.fresh_ids]
-    path = None
+    path = pieces = None
+    objects = job.store().objects
     if mine.count and wanted:
-        path = f"{STAGING}/{job.commit_id}/{number}-{mint()}.arrow"
-        job.store().objects.put_new(path, _packed(mine.keys.select(wanted)), flush=False)
-    return StagedPart(mine.entity.table_key, mine.count, fragments, path, mine.places, mine.fresh_ids)
+        path = job.scratch(str(number))
+        objects.put_new(path, _packed(mine.keys.select(wanted)), flush=False)
+        if job.cut_rows is not None and mine.count >= job.cut_rows:
+            streams = streams_of(mine.entity, mine.keys, part_streams(mine.entity, mine.fresh_ids))
+            pieces = cut(job.scratch("cut"), streams, objects)
+    places = compacted(mine.places)
+    return StagedPart(mine.entity.table_key, mine.count, fragments, path, places, mine.fresh_ids, pieces)
+
+
+def compacted(places: Places) -> Places:
+    """The same places in little room, since the driver holds those of all tasks: runs become ranges."""
+    parts: list[tuple[str | None, Sequence[int]]] = []
+    for path, numbers in places.parts:
+        run = _run(numbers)
+        last = parts[-1] if parts else (None, ())
+        if last[0] == path and isinstance(last[1], range) and isinstance(run, range) and last[1].stop == run.start:
+            parts[-1] = (path, range(last[1].start, run.stop))
+        elif len(run):
+            parts.append((path, run))
+    return Places(tuple(parts))
+
+
+def _run(numbers: Sequence[int]) -> Sequence[int]:
+    if isinstance(numbers, range):
+        return numbers
+    dense = np.asarray(numbers, np.int64)
+    if len(dense) and (np.diff(dense) == 1).all():
+        return range(int(dense[0]), int(dense[-1]) + 1)
+    return array("q", dense.tobytes())
+
+
+def read_keys(store: GraphStore, part: StagedPart, columns: Sequence[str]) -> pa.Table:
+    """The columns that rules need, mapped from disk where they lie on one."""
+    table = pa.table({})
+    if part.keys is not None:
+        if store.root.is_local:
+            table = ipc.open_file(pa.memory_map(str(Path(store.root.uri) / part.keys))).read_all()
+        else:
+            table = ipc.open_file(pa.BufferReader(store.objects.get(part.keys) or b"")).read_all()
+    if "id" in columns and "id" not in table.column_names:  # fresh ids: no rule asks for them
+        ids = pa.table({"id": pa.nulls(part.rows, pa.string())})
+        for field in table.schema:  # as they are: parts with ids and parts without are put together
+            ids = ids.append_column(field, table[field.name])
+        table = ids
+    return table.select(columns)
 
 
 def _packed(table: pa.Table) -> bytes:

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from lance import Index, LanceOperation
 from lance.optimize import Compaction
 
+from omnigraph.storage.crew import HERE, Crew, MergeFragments
 from omnigraph.storage.effects import Compacted, Rewritten
 from omnigraph.storage.faults import translated
-from omnigraph.storage.indexes import MAX_SEGMENTS, high_water, index_name, index_segments
+from omnigraph.storage.indexes import MAX_SEGMENTS, high_water, index_segments, missing_segments
 from omnigraph.storage.staged import commit_detached
 from omnigraph.storage.tables import Table, TableStore
 
@@ -35,13 +36,14 @@ class CompactionStats:
 
 
 def prepare(
-    store: TableStore, base: Table, columns: Sequence[str], known_high_water: int, *, target_rows: int = TARGET_ROWS
-) -> tuple[Compacted, CompactionStats] | None:
+    store: TableStore, base: Table, columns: Sequence[str], known_high_water: int, *, target_rows: int = TARGET_ROWS,
+    crew: Crew = HERE,
+) -> tuple[Compacted, CompactionStats] | None:  # fmt: skip
     """The compaction of a table and the BTREEs of some columns; None when there is nothing to do."""
     if not base.fragments:
         return None
     table, dropped, is_crowded = _without_segments_in_the_way(store, base, columns, target_rows)
-    groups = _rewritten(store, table, high_water(base, known_high_water) + _ID_GAP, target_rows)
+    groups = _rewritten(store, table, high_water(base, known_high_water) + _ID_GAP, target_rows, crew)
     if not groups and not is_crowded:  # they were not in the way after all
         table, dropped = base, []
     if groups:
@@ -49,14 +51,14 @@ def prepare(
             [LanceOperation.RewriteGroup(list(group.old), list(group.new)) for group in groups], []
         )
         table = commit_detached(store, table, operation, keeps_indexes=False)
-    segments = _missing_segments(store, table, columns)
+    segments = missing_segments(store, table, columns, crew)
     if not groups and not segments:
         return None
     stats = CompactionStats(sum(len(g.old) for g in groups), sum(len(g.new) for g in groups))
     return Compacted(tuple(groups), tuple(dropped), tuple(segments)), stats
 
 
-def _rewritten(store: TableStore, table: Table, first_id: int, target_rows: int) -> list[Rewritten]:
+def _rewritten(store: TableStore, table: Table, first_id: int, target_rows: int, crew: Crew) -> list[Rewritten]:
     with translated(f"compacting {table.path}"):
         handle = store.private_handle(table)
         plan = Compaction.plan(
@@ -67,15 +69,15 @@ def _rewritten(store: TableStore, table: Table, first_id: int, target_rows: int)
                 "materialize_deletions_threshold": DELETED_SHARE,
             },
         )
-        groups = []
-        next_id = first_id
-        for task in plan.tasks:
-            result = task.execute(handle)
-            fresh = []
-            for fragment in result.new_fragments:
-                next_id += 1
-                fresh.append(dataclasses.replace(fragment, id=next_id))
-            groups.append(Rewritten(tuple(table.fragments[f.id] for f in task.fragments), tuple(fresh)))
+    merged = crew.do(store, [MergeFragments(table.path, table.version, task) for task in plan.tasks])
+    groups = []
+    next_id = first_id
+    for task, fragments in zip(plan.tasks, merged, strict=True):
+        fresh = []
+        for fragment in fragments:
+            next_id += 1
+            fresh.append(dataclasses.replace(fragment, id=next_id))
+        groups.append(Rewritten(tuple(table.fragments[f.id] for f in task.fragments), tuple(fresh)))
     return groups
 
 
@@ -100,19 +102,3 @@ def _without_segments_in_the_way(
         return base, [], False
     operation = LanceOperation.CreateIndex([], doomed)
     return commit_detached(store, base, operation, keeps_indexes=False), doomed, is_crowded
-
-
-def _missing_segments(store: TableStore, table: Table, columns: Sequence[str]) -> list[Index]:
-    coverage = table.index_coverage()
-    segments = []
-    for column in columns:
-        name = index_name(column)
-        lacking = [i for i in table.fragments if i not in coverage.get(name, frozenset())]
-        if lacking:
-            with translated(f"indexing {column} of {table.path}"):
-                segments.append(
-                    store.private_handle(table).create_index_uncommitted(
-                        column, "BTREE", name=name, replace=name in coverage, fragment_ids=lacking
-                    )
-                )
-    return segments

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 from lance import Index, LanceOperation
 from lance.optimize import Compaction, CompactionTask
 
+from omnigraph.storage.crew import HERE, BuildSegment, Crew, segments_over
 from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.faults import translated
 from omnigraph.storage.staged import commit_detached
@@ -29,30 +29,26 @@ def index_name(column: str) -> str:
     return f"{column}_idx"
 
 
-def extend_btrees(store: TableStore, base: Table, columns: Sequence[str]) -> Table:
-    """Cover every fragment that the BTREEs of some columns lack, in one version. A covered table comes back as it is.
-
-    Each is built through a handle of its own: building one locks its handle, and others may be reading through `base`.
-    """
-    coverage = base.index_coverage()
-    lacking = {
-        column: [i for i in base.fragments if i not in coverage.get(index_name(column), frozenset())]
-        for column in columns
-    }
-    wanted = [column for column in columns if lacking[column]]
-    if not wanted:
+def extend_btrees(store: TableStore, base: Table, columns: Sequence[str], crew: Crew = HERE) -> Table:
+    """Cover every fragment that the BTREEs of some columns lack, in one version. A covered table stays as it is."""
+    segments = missing_segments(store, base, columns, crew)
+    if not segments:
         return base
-
-    def build(column: str) -> Index:
-        name = index_name(column)
-        with translated(f"indexing {column} of {base.path}"):
-            return store.private_handle(base).create_index_uncommitted(
-                column, "BTREE", name=name, replace=name in coverage, fragment_ids=lacking[column]
-            )
-
-    with ThreadPoolExecutor(max_workers=len(wanted)) as pool:
-        segments = list(pool.map(build, wanted))
     return commit_detached(store, base, LanceOperation.CreateIndex(segments, []), keeps_indexes=False)
+
+
+def missing_segments(store: TableStore, table: Table, columns: Sequence[str], crew: Crew = HERE) -> list[Index]:
+    """Segments, in no version yet, of what the BTREEs of some columns lack."""
+    coverage = table.index_coverage()
+    counts = {segments[0].name: len(segments) for segments in index_segments(table, columns) if segments}
+    works: list[BuildSegment] = []
+    for column in columns:
+        name = index_name(column)
+        lacking = [i for i in table.fragments if i not in coverage.get(name, frozenset())]
+        # A lookup asks every segment, so work is not cut into more of them than an index may have.
+        pieces = max(1, min(crew.pieces, MAX_SEGMENTS - counts.get(name, 0)))
+        works += segments_over(table, column, name, lacking, pieces)
+    return crew.do(store, works) if works else []
 
 
 def index_segments(table: Table, columns: Sequence[str]) -> list[list[Index]]:
@@ -88,12 +84,14 @@ def drop_small_segments(store: TableStore, base: Table, columns: Sequence[str]) 
     return commit_detached(store, base, LanceOperation.CreateIndex([], doomed), keeps_indexes=False) if doomed else base
 
 
-def fold_tail(store: TableStore, base: Table, columns: Sequence[str], known_high_water: int) -> tuple[Table, int]:
+def fold_tail(
+    store: TableStore, base: Table, columns: Sequence[str], known_high_water: int, crew: Crew = HERE
+) -> tuple[Table, int]:
     """Merge the small fragments that one-row writes left behind and cover them with the BTREEs of `columns`."""
     table = drop_small_segments(store, base, columns)
     table, mark = compact_small(store, table, known_high_water)
     hit(Point.FOLD_COMPACTED)
-    table = extend_btrees(store, table, columns)
+    table = extend_btrees(store, table, columns, crew)
     hit(Point.FOLD_INDEXED)
     return table, mark
 

@@ -13,8 +13,9 @@ import numpy as np
 import pyarrow as pa
 from lance import LanceOperation
 
+from omnigraph.storage.crew import HERE, BuildSegment, Crew
 from omnigraph.storage.faults import translated
-from omnigraph.storage.indexes import extend_btrees, index_name
+from omnigraph.storage.indexes import index_name
 from omnigraph.storage.staged import commit_detached
 from omnigraph.storage.tables import Places, Table, TableStore
 
@@ -48,10 +49,8 @@ def rows_of(table: Table, fragments: list[int]) -> int:
     return sum(table.fragments[i].num_rows for i in fragments)
 
 
-def build(store: TableStore, base: Table, wanted: WantedIndex) -> tuple[Table, str | None]:
+def build_vectors(store: TableStore, base: Table, wanted: WantedIndex, crew: Crew = HERE) -> tuple[Table, str | None]:
     """The table with an index that covers all of it; or as it is, with the reason why that is not possible yet."""
-    if wanted.kind == "btree":
-        return extend_btrees(store, base, [wanted.column]), None
     lacking = uncovered(base, wanted)
     if not lacking:
         return base, None
@@ -60,11 +59,15 @@ def build(store: TableStore, base: Table, wanted: WantedIndex) -> tuple[Table, s
     if vectors < MIN_VECTORS:
         what = f"{vectors} vectors" if is_new else f"{vectors} new vectors, compared one by one"
         return base, f"{what}; an index needs {MIN_VECTORS}"
-    with translated(f"indexing {wanted.column} of {base.path}"):
-        segment = base.dataset.create_index_uncommitted(
-            wanted.column, "IVF_FLAT", name=wanted.name, replace=not is_new, fragment_ids=lacking,
-            metric=wanted.metric, num_partitions=partitions(vectors),
-        )  # fmt: skip
+    options = {"metric": wanted.metric, "num_partitions": partitions(vectors)}
+    [segment] = crew.do(
+        store,
+        [
+            BuildSegment(
+                base.path, base.version, wanted.column, "IVF_FLAT", wanted.name, not is_new, tuple(lacking), options
+            )
+        ],
+    )
     return commit_detached(store, base, LanceOperation.CreateIndex([segment], []), keeps_indexes=False), None
 
 

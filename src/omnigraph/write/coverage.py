@@ -16,6 +16,7 @@ from functools import partial
 
 from omnigraph.errors import ConflictError, OmnigraphError
 from omnigraph.schema.catalog import EdgeType, EntityType
+from omnigraph.storage.crew import HERE, Crew
 from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.indexes import fold_tail
 from omnigraph.storage.layout import detached_file
@@ -54,11 +55,13 @@ def _uncovered_rows(table: Table) -> int:
     return sum(table.fragments[i].num_rows for i in table.uncovered_fragments)
 
 
-def fold_if_needed(repository: Repository, branch: str, native_branch: str | None, keys: Iterable[str]) -> None:
+def fold_if_needed(
+    repository: Repository, branch: str, native_branch: str | None, keys: Iterable[str], crew: Crew = HERE
+) -> None:
     """Fold those of the just written tables that are due.
 
     Small tails at once: they are what keeps the next write cheap. Large ones, left by a load, after it has returned:
-    indexing millions of rows takes as long as writing them, and lookups are right without it.
+    indexing millions of rows takes as long as writing them, and lookups are right without it. A `crew` sorts those.
     """
     state, _, _ = repository.tips.of(branch, native_branch).swap_base()
     for key in sorted(keys):
@@ -69,12 +72,14 @@ def fold_if_needed(repository: Repository, branch: str, native_branch: str | Non
         if is_fold_due(table, entry):
             if _uncovered_rows(table) > FOLD_ROWS:
                 name = f"fold {entry.location} {native_branch}"
-                repository.store.later(name, partial(_fold_beside_writers, repository, branch, native_branch, key))
+                repository.store.later(
+                    name, partial(_fold_beside_writers, repository, branch, native_branch, key, crew)
+                )
             else:
                 _fold_quietly(repository, branch, native_branch, key)
 
 
-def _fold_beside_writers(repository: Repository, branch: str, native_branch: str | None, key: str) -> None:
+def _fold_beside_writers(repository: Repository, branch: str, native_branch: str | None, key: str, crew: Crew) -> None:
     """A long fold lets writers pass, and keeps the turn only when they have overtaken it again and again."""
     for _ in range(_OVERTAKEN):
         try:
@@ -82,7 +87,7 @@ def _fold_beside_writers(repository: Repository, branch: str, native_branch: str
             entry = state.tables.get(key)
             if entry is None or state.closed or not open_table(repository.store, entry).uncovered_fragments:
                 return
-            fold(repository, state, entry)
+            fold(repository, state, entry, crew=crew)
         except ConflictError:
             continue
         except OmnigraphError:
@@ -117,12 +122,14 @@ def _fold_in_turn(repository: Repository, tip: BranchTip, key: str) -> None:
         fold(repository, state, entry, tip)
 
 
-def fold(repository: Repository, state: ManifestState, entry: TableEntry, tip: BranchTip | None = None) -> None:
+def fold(
+    repository: Repository, state: ManifestState, entry: TableEntry, tip: BranchTip | None = None, crew: Crew = HERE
+) -> None:
     """Fold one table in a maintenance commit of its own. With `tip`, the caller holds the branch's turn."""
     store = repository.store
     base = open_table(store, entry)
     columns = key_columns(store.catalog(state.schema_hash).type_of(entry.table_key))
-    table, mark = fold_tail(store.tables, base, columns, entry.high_water)
+    table, mark = fold_tail(store.tables, base, columns, entry.high_water, crew)
     if table.version == base.version:
         return
     change = stage_reshape(entry, table, mark, _files(base, table), "fold")

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from omnigraph.errors import OmnigraphError, OutcomeUnknown
 from omnigraph.schema.catalog import Catalog
+from omnigraph.storage.crew import HERE, Crew
 from omnigraph.storage.effects import AppendRows, Effect, ReplaceRows, UnwrittenRows
 from omnigraph.storage.staged import write_rows
 from omnigraph.storage.tables import Table
@@ -113,9 +114,12 @@ class WriteTxn:
 
     def commit(
         self, effects: Mapping[str, Effect], requirements: Iterable[Requirement], *, rebase_updates: bool = False,
-        graft: Graft = NO_GRAFT, files: Iterable[str] = (),
+        graft: Graft = NO_GRAFT, files: Iterable[str] = (), crew: Crew = HERE,
     ) -> GraphCommit:  # fmt: skip
-        """Stage the effects and publish them as one commit. `files` are those that a graft needs on disk."""
+        """Stage the effects and publish them as one commit. `files` are those that a graft needs on disk.
+
+        `crew` builds the indexes of what was written, when that is much.
+        """
         # A graft revives pins or brings tables: its intent says so before anything is visible.
         has_intent = self._announced or len(effects) > 1 or graft is not NO_GRAFT
         self._graft, self._graft_files = graft, tuple(files)
@@ -128,7 +132,7 @@ class WriteTxn:
                 self._withdraw(error)
             raise
         commit = self.repository.publisher.publish(plan)
-        fold_if_needed(self.repository, self.base.branch, self.base.native_branch, plan.writes)
+        fold_if_needed(self.repository, self.base.branch, self.base.native_branch, plan.writes, crew)
         return commit
 
     def _prepared(

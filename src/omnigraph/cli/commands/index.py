@@ -36,6 +36,7 @@ def build(
     uri: options.Uri = None,
     *,
     branch: options.Branch = None,
+    engine: options.Workers = options.Engine.arrow,
     actor: options.Actor = None,
     store: options.Store = None,
     quiet: options.Quiet = False,
@@ -43,7 +44,7 @@ def build(
 ) -> None:
     """Build or extend what is lacking, in one commit that changes no answer."""
     graph = options.open_to_write("index build", uri, store, quiet=quiet)
-    report = graph.maintenance.ensure_indices(branch or "main", actor)
+    report = graph.maintenance.ensure_indices(branch or "main", actor, engine=engine.value)
     commit = report.commit.graph_commit_id if report.commit is not None else None
     if json:
         print_json({"uri": graph.uri, "branch": branch or "main", "commit": commit, "indexes": _json(report.indexes)})

@@ -29,14 +29,6 @@ class Mode(StrEnum):
     overwrite = "overwrite"
 
 
-class Engine(StrEnum):
-    """Who does the work."""
-
-    auto = "auto"
-    arrow = "arrow"
-    spark = "spark"
-
-
 def _option(*names: str, help: str, metavar: str | None = None, **more: Any) -> Any:
     return typer.Option(*names, help=help, metavar=metavar, show_default=False, **more)
 
@@ -78,7 +70,7 @@ Key = Annotated[
 ]
 
 Choice = Annotated[
-    Engine,
+    options.Engine,
     _option("--engine", help="arrow: this process; spark: tasks of a Spark session; auto: arrow."),
 ]
 
@@ -99,7 +91,7 @@ def load(
     max_errors: MaxErrors = None,
     ignore_unknown: IgnoreUnknown = False,
     key: Key = None,
-    engine: Choice = Engine.auto,
+    engine: Choice = options.Engine.auto,
     store: options.Store = None,
     actor: options.Actor = None,
     yes: options.Yes = False,
@@ -172,9 +164,9 @@ def _edge_file(text: str) -> Any:
     return EdgeFile(path, source, target)
 
 
-def _listener(engine: Engine, source: Any, *, show: bool) -> AbstractContextManager[Any]:
+def _listener(engine: options.Engine, source: Any, *, show: bool) -> AbstractContextManager[Any]:
     """Who hears how far a load got: tasks on Spark, bytes here."""
-    if engine is Engine.spark:
+    if engine is options.Engine.spark:
         from omnigraph.cli.commands.pipeline import watched_tasks
 
         return watched_tasks("loading", show=show)

@@ -45,6 +45,7 @@ def optimize(
     uri: options.Uri = None,
     *,
     branch: options.Branch = None,
+    engine: options.Workers = options.Engine.arrow,
     actor: options.Actor = None,
     store: options.Store = None,
     quiet: options.Quiet = False,
@@ -52,7 +53,7 @@ def optimize(
 ) -> None:
     """Merge small fragments, drop deleted rows and extend indexes, in one commit that changes no answer."""
     graph = options.open_to_write("optimize", uri, store, quiet=quiet)
-    report = graph.maintenance.optimize(branch or "main", actor)
+    report = graph.maintenance.optimize(branch or "main", actor, engine=engine.value)
     commit = report.commit.graph_commit_id if report.commit is not None else None
     if json:
         print_json({"uri": graph.uri, "branch": report.branch, "commit": commit, "datasets": _datasets(report.tables)})

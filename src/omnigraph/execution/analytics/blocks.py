@@ -85,5 +85,5 @@ def reduce_rows(combine: np.ufunc, block: Block, values: Values, empty: Any) -> 
     result = np.full(block.size, empty, values.dtype)
     filled = np.flatnonzero(np.diff(block.starts))
     if len(filled):
-        result[filled] = combine.reduceat(values[block.neighbours], block.starts[filled])
+        result[filled] = combine.reduceat(np.take(values, block.neighbours), block.starts[filled])
     return result

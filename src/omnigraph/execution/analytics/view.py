@@ -33,6 +33,8 @@ class GraphView:
     def _rows(self, direction: str) -> Rows:
         """Compressed rows of one direction: out, in, both, or simple."""
         if direction in (OUT, IN):
+            if len(self.edge_types) == 1:
+                return self._stored(direction)
             source, target = self._pairs(direction)
             return _compressed(source, target, self.node_count)
         source, target = self._pairs(OUT)
@@ -43,6 +45,21 @@ class GraphView:
         width = max(self.node_count, 1)
         first, second = np.divmod(np.unique(first[apart] * width + second[apart]), width)
         return _compressed(first, second, self.node_count)
+
+    def _stored(self, direction: str) -> Rows:
+        """The adjacency of the one edge type as it is kept, among the nodes of both types."""
+        [name] = self.edge_types
+        edge = self._data.catalog.edge(name)
+        adjacency = self._data.adjacency((name,), direction, distinct=False)
+        near, far = (edge.source, edge.target) if direction == OUT else (edge.target, edge.source)
+        starts = np.asarray(adjacency.starts, np.int64)
+        before = self._offsets[near]
+        after = self.node_count + 1 - before - len(starts)
+        targets = np.asarray(adjacency.targets, np.int64)
+        if len(self.node_types) == 1:
+            return Rows(starts, targets)
+        padded = np.concatenate([np.zeros(before, np.int64), starts, np.full(after, starts[-1])])
+        return Rows(padded, targets + self._offsets[far])
 
     def _pairs(self, direction: str) -> tuple[Ints, Ints]:
         near, far = [np.empty(0, np.int64)], [np.empty(0, np.int64)]

@@ -1,0 +1,160 @@
+"""Values cut into buckets by their hash, so that equal values meet in one task wherever their rows were read.
+
+A file holds the streams of one staged part, or of some fragments of a table: for each stream and bucket a piece of
+Arrow that is read by its range of bytes. The hash only says where a value goes; rules compare the values themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.ipc as ipc
+
+from omnigraph.storage.objects import ObjectStore
+
+BUCKETS = 256
+"""Into how many buckets every stream is cut, however large it is: a task takes as many neighbours as suit it."""
+
+VALUE = "value"
+"""The column that a stream is cut by."""
+
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+_WORD = 8
+_BITS = np.array([0, *(8 * (_WORD - length) for length in range(1, _WORD + 1))], np.uint64)
+_AT_ONCE = 1 << 15
+"""Texts that are hashed together: few enough that all that is computed of them stays near the processor."""
+_SAMPLE = 1 << 15
+Hashes = np.ndarray[Any, np.dtype[np.uint64]]
+Offsets = np.ndarray[Any, np.dtype[np.int64]]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Stream:
+    """Values of one kind: `what` they are (`id`, `ends`, `sources`, or a unique group) and the table they are of."""
+
+    what: str
+    table_key: str
+
+
+@dataclass(frozen=True, slots=True)
+class CutFile:
+    """A file of pieces: for each stream, where the piece of every bucket begins, and where the last one ends."""
+
+    path: str
+    pieces: Mapping[Stream, Offsets]
+
+    def piece(self, stream: Stream, begin: int, end: int) -> Piece | None:
+        """Where some neighbouring buckets of a stream lie; None where they are empty."""
+        bounds = self.pieces.get(stream)
+        if bounds is None or bounds[begin] == bounds[end]:
+            return None
+        return Piece(self.path, int(bounds[begin]), int(bounds[end]))
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A range of bytes of a file."""
+
+    path: str
+    begin: int
+    end: int
+
+
+def cut(path: str, streams: Mapping[Stream, pa.Table], objects: ObjectStore) -> CutFile:
+    """Cut streams (tables with a text column `value` that has no nulls) and leave them in one object."""
+    sink = pa.BufferOutputStream()
+    pieces: dict[Stream, Offsets] = {}
+    for stream, table in streams.items():
+        bounds = [sink.tell()]
+        for piece in _by_bucket(table):
+            if piece.num_rows:
+                with ipc.new_stream(sink, piece.schema) as writer:
+                    writer.write_table(piece)
+            bounds.append(sink.tell())
+        pieces[stream] = np.array(bounds, np.int64)
+    objects.put_new(path, sink.getvalue().to_pybytes(), flush=False)
+    return CutFile(path, pieces)
+
+
+def _by_bucket(table: pa.Table) -> Iterator[pa.Table]:
+    owners = ((hashes(table[VALUE]) >> np.uint64(32)) % np.uint64(BUCKETS)).astype(np.uint8)
+    ordered = table.take(pa.array(np.argsort(owners, kind="stable"))).combine_chunks()
+    ends = np.cumsum(np.bincount(owners, minlength=BUCKETS))
+    begin = 0
+    for end in ends.tolist():
+        yield ordered.slice(begin, end - begin)
+        begin = end
+
+
+def read_pieces(pieces: Iterable[Piece], schema: pa.Schema, objects: ObjectStore) -> pa.Table:
+    """Pieces of one stream as a table."""
+    tables = [table for p in pieces for table in _tables(objects.get_range(p.path, p.begin, p.end))]
+    return pa.concat_tables(tables) if tables else schema.empty_table()
+
+
+def _tables(body: bytes) -> Iterator[pa.Table]:
+    """The buckets of a range, one after the other."""
+    source = pa.BufferReader(body)
+    while source.tell() < len(body):
+        yield ipc.open_stream(source).read_all()
+
+
+def hashes(values: pa.ChunkedArray) -> Hashes:
+    """A 64-bit hash of every text of a column without nulls; the same on every machine."""
+    found = np.empty(len(values), np.uint64)
+    at = 0
+    for chunk in values.chunks:
+        for begin in range(0, len(chunk), _AT_ONCE):
+            texts = chunk.slice(begin, _AT_ONCE)
+            found[at : at + len(texts)] = _hashes_of(texts)
+            at += len(texts)
+    return found
+
+
+def _hashes_of(texts: pa.Array) -> Hashes:
+    width = np.int64 if pa.types.is_large_string(texts.type) else np.int32
+    _, bounds, data = texts.buffers()
+    ends = np.frombuffer(bounds, width, len(texts) + 1, texts.offset * np.dtype(width).itemsize).astype(np.int64)
+    first, last = int(ends[0]), int(ends[-1])
+    padded = np.zeros(last - first + _WORD, np.uint8)
+    if data is not None:
+        padded[: last - first] = np.frombuffer(data, np.uint8, last - first, first)
+    # Every position as the beginning of a word: numpy reads unaligned words where it is told to step by single bytes.
+    words = np.ndarray((last - first + 1,), np.dtype("<u8"), padded, strides=(1,))
+    begin, lengths = ends[:-1] - first, np.diff(ends)
+    found = lengths.astype(np.uint64) * _MIX
+    for at in range(0, int(lengths.max(initial=0)), _WORD):
+        left = lengths - at
+        rows: Any = slice(None) if left.min() > 0 else np.flatnonzero(left > 0)
+        # Bytes beyond the end of a text are shifted out of its last word.
+        spare = _BITS[np.minimum(left[rows], _WORD)]
+        mixed = (found[rows] ^ (words[begin[rows] + at] << spare)) * _MIX
+        found[rows] = mixed ^ (mixed >> np.uint64(29))
+    result: Hashes = found * _MIX
+    return result
+
+
+def distinct(columns: Sequence[pa.ChunkedArray]) -> pa.Table:
+    """The values of some columns as a stream, each about once where many are repeated."""
+    parts = [column.drop_null() for column in columns]
+    parts = [part if _hardly_repeats(part) else pa.chunked_array([pc.unique(part)]) for part in parts]
+    return pa.table({VALUE: pa.chunked_array([chunk for part in parts for chunk in part.chunks], pa.string())})
+
+
+def counted(column: pa.ChunkedArray) -> pa.Table:
+    """The values of a column and how often each is there, as a stream; the counts of a value add up."""
+    if _hardly_repeats(column):
+        return pa.table({VALUE: column, "count": pa.array(np.ones(len(column), np.int64))})
+    found = pc.value_counts(column)
+    return pa.table({VALUE: found.field("values"), "count": found.field("counts")})
+
+
+def _hardly_repeats(column: pa.ChunkedArray) -> bool:
+    """Whether finding repeated values would cost more than carrying them, by the first values."""
+    sample = column.slice(0, _SAMPLE)
+    return bool(pc.count_distinct(sample).as_py() > 0.8 * len(sample))

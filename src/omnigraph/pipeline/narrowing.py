@@ -1,0 +1,225 @@
+"""Screening from the driver's side: what tasks are sent, and the few rows that are left for the validator."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.pipeline.buckets import BUCKETS, CutFile, Stream
+from omnigraph.pipeline.screening import (
+    BaseSplit,
+    BucketWork,
+    Screened,
+    Screening,
+    cut_base,
+    cut_part,
+    screen,
+)
+from omnigraph.pipeline.staging import StagedPart, StageJob, read_keys
+from omnigraph.pipeline.streams import ENDS, ID, SOURCES, UNIQUE, part_streams
+from omnigraph.schema.catalog import Catalog, EdgeType, EntityType
+from omnigraph.storage.lookup import tuple_keys
+from omnigraph.versioning.plan import KeysPresent, Requirement, Unmoved
+from omnigraph.versioning.store import GraphStore
+from omnigraph.write.load import APPEND, MERGE, OVERWRITE
+from omnigraph.write.transaction import WriteTxn
+from omnigraph.write.validation import NOWHERE, Places, needed_columns
+from omnigraph.write.validation.edges import ends_of
+from omnigraph.write.validation.model import column_of
+
+SCREENED_ROWS = 250_000
+"""Fewer rows than this are judged by the driver alone: looking them up costs less than two more rounds of tasks."""
+
+CUT_ROWS = 1 << 15
+"""A task that stages fewer rows leaves them uncut: many tiny tasks would make more pieces than rows."""
+
+_ROWS_PER_TASK = 1 << 20
+_ROWS_PER_BASE_SPLIT = 1 << 21
+Gathered = Mapping[str, Sequence[StagedPart]]
+Tasks = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
+"""Applies a function to every item, a task each, and gives the answers in order."""
+
+
+class Screener:
+    """Has large loads screened by tasks. What was cut once is used again when a load is judged again."""
+
+    def __init__(self, tasks: Tasks, parallelism: int) -> None:
+        self._tasks = tasks
+        self._parallelism = max(1, parallelism)
+        self._cut: dict[str, CutFile] = {}
+
+    def is_worth_it(self, txn: WriteTxn, mode: str, gathered: Gathered) -> bool:
+        """Whether a load is large, and of a kind that can be judged bucket by bucket."""
+        if sum(part.rows for parts in gathered.values() for part in parts) < SCREENED_ROWS:
+            return False
+        return not any(_needs_all_rows(txn, mode, key, parts) for key, parts in gathered.items())
+
+    def screened(self, txn: WriteTxn, job: StageJob, mode: str, gathered: Gathered) -> Screened:
+        """What no bucket could clear."""
+        base = list(_base_splits(txn, mode, gathered))
+        screening = Screening(job, mode)
+        parts = [part for mine in gathered.values() for part in mine if part.keys is not None]
+        self._cut |= {str(part.keys): part.cut for part in parts if part.cut is not None}
+        missing = [part for part in parts if part.keys not in self._cut]
+        if missing:
+            cuts = self._tasks(partial(cut_part, screening), missing)
+            self._cut |= {str(part.keys): file for part, file in zip(missing, cuts, strict=True)}
+        present = self._tasks(partial(cut_base, screening), base) if base else []
+        loaded = [self._cut[str(part.keys)] for part in parts]
+        found = Screened()
+        work = [_bucket(loaded, present, begin, end) for begin, end in self._ranges(txn, gathered, base)]
+        for answer in self._tasks(partial(screen, screening), work):
+            found.add(answer)
+        return found
+
+    def _ranges(self, txn: WriteTxn, gathered: Gathered, base: Sequence[BaseSplit]) -> Iterator[tuple[int, int]]:
+        """Neighbouring buckets for a task each: full rounds of tasks, all of them as long."""
+        rows = sum(part.rows for parts in gathered.values() for part in parts)
+        rows += sum(txn.entry(key).row_count for key in {split.table_key for split in base})
+        rounds = -(-rows // (_ROWS_PER_TASK * self._parallelism))
+        count = min(BUCKETS, max(1, rounds) * self._parallelism)
+        cuts = [BUCKETS * number // count for number in range(count + 1)]
+        return itertools.pairwise(cuts)
+
+
+def _needs_all_rows(txn: WriteTxn, mode: str, key: str, parts: Sequence[StagedPart]) -> bool:
+    """Removed nodes, and sources that lose edges, are known only from all rows together."""
+    entity = txn.catalog.type_of(key)
+    if not txn.entry(key).row_count:
+        return False
+    if mode == OVERWRITE:
+        return not isinstance(entity, EdgeType)
+    is_fresh = all(part.fresh_ids for part in parts)
+    return mode == MERGE and not is_fresh and SOURCES in part_streams(entity, is_fresh)
+
+
+def _base_splits(txn: WriteTxn, mode: str, gathered: Gathered) -> Iterator[BaseSplit]:
+    """The columns of the graph that rules look at, in pieces."""
+    wanted: dict[str, set[str]] = {}
+    for key, parts in gathered.items():
+        entity = txn.catalog.type_of(key)
+        if mode != OVERWRITE:
+            mine = part_streams(entity, all(part.fresh_ids for part in parts))
+            wanted.setdefault(key, set()).update(what for what in mine if what != ENDS)
+        if isinstance(entity, EdgeType):
+            for end in ends_of(entity):
+                if mode != OVERWRITE or end.node_key not in gathered:
+                    wanted.setdefault(end.node_key, set()).add(ID)
+    for key, streams in sorted(wanted.items()):
+        if streams and txn.entry(key).row_count:
+            for fragments in _grouped({i: f.num_rows for i, f in txn.table(key).fragments.items()}):
+                yield BaseSplit(key, fragments, tuple(sorted(streams)))
+
+
+def _grouped(rows: Mapping[int, int]) -> Iterator[tuple[int, ...]]:
+    group: list[int] = []
+    total = 0
+    for fragment_id, count in rows.items():
+        if group and total + count > _ROWS_PER_BASE_SPLIT:
+            yield tuple(group)
+            group, total = [], 0
+        group.append(fragment_id)
+        total += count
+    if group:
+        yield tuple(group)
+
+
+def _bucket(loaded: Sequence[CutFile], present: Sequence[CutFile], begin: int, end: int) -> BucketWork:
+    sides = []
+    for files in (loaded, present):
+        pieces: dict[Stream, list[Any]] = {}
+        for file in files:
+            for stream in file.pieces:
+                piece = file.piece(stream, begin, end)
+                if piece is not None:
+                    pieces.setdefault(stream, []).append(piece)
+        sides.append(pieces)
+    return BucketWork(*sides)
+
+
+def demands_of(txn: WriteTxn, mode: str, gathered: Gathered, screened: Screened) -> tuple[Requirement, ...]:
+    """What must still hold when a screened load is published. Very many ids are as good as the whole table."""
+    found: list[Requirement] = []
+    for key, parts in gathered.items():
+        streams = part_streams(txn.catalog.type_of(key), all(part.fresh_ids for part in parts))
+        if mode in (APPEND, MERGE) and any(what != ENDS for what in streams) and any(part.rows for part in parts):
+            found.append(Unmoved(key))
+    for node_key, ids in screened.outside.items():
+        found.append(Unmoved(node_key) if ids is None else KeysPresent(node_key, tuple(ids)))
+    return tuple(found)
+
+
+class Narrowing:
+    """Picks, part by part, the rows that have to do with suspects."""
+
+    def __init__(self, store: GraphStore, catalog: Catalog, gathered: Gathered, screened: Screened) -> None:
+        self._store = store
+        self._catalog = catalog
+        self._gathered = gathered
+        self._suspects = {stream: set(values) for stream, values in screened.suspects.items()}
+
+    def chosen(self) -> dict[str, tuple[pa.Table, Places]]:
+        """Rows and their places, by table; nothing where nothing is suspect."""
+        if not self._suspects:
+            return {}
+        edges = [key for key in self._gathered if isinstance(self._catalog.type_of(key), EdgeType)]
+        found = {key: self._rows(key) for key in edges}
+        for key in edges:
+            self._follow(key, found[key][0])
+            found[key] = self._rows(key)  # now with all edges of each source whose edges are counted
+            self._follow(key, found[key][0])
+        # In the order of the load: violations are reported in it.
+        return {key: found[key] if key in found else self._rows(key) for key in self._gathered}
+
+    def _follow(self, key: str, rows: pa.Table) -> None:
+        """The nodes at both ends, and other edges of the same sources, belong to the question."""
+        edge = self._catalog.type_of(key)
+        assert isinstance(edge, EdgeType)
+        for end in ends_of(edge):
+            self._suspects.setdefault(Stream(ID, end.node_key), set()).update(rows[end.column].to_pylist())
+        if SOURCES in part_streams(edge, True):
+            self._suspects.setdefault(Stream(SOURCES, key), set()).update(rows["src"].to_pylist())
+
+    def _rows(self, key: str) -> tuple[pa.Table, Places]:
+        entity = self._catalog.type_of(key)
+        columns = needed_columns(entity)
+        tables: list[pa.Table] = []
+        places = NOWHERE
+        for part in self._gathered[key]:
+            if part.keys is None:
+                continue
+            rows = read_keys(self._store, part, columns)
+            mask = self._mask(entity, rows)
+            if mask is None:
+                continue
+            at = pc.indices_nonzero(pc.fill_null(mask, False))
+            tables.append(rows.take(at))
+            places += part.places.taken(at.to_pylist())
+        none = entity.arrow_schema.empty_table().select(columns)
+        return pa.concat_tables(tables) if tables else none, places
+
+    def _mask(self, entity: EntityType, rows: pa.Table) -> Any:
+        """Which rows have to do with a suspect value."""
+        mask = None
+        for stream, column in self._columns(entity, rows):
+            values = self._suspects.get(Stream(*stream))
+            if values:
+                hit = pc.fill_null(pc.is_in(column, value_set=pa.array(sorted(values), pa.string())), False)
+                mask = hit if mask is None else pc.or_(mask, hit)
+        return mask
+
+    def _columns(self, entity: EntityType, rows: pa.Table) -> Iterator[tuple[tuple[str, str], Any]]:
+        key = entity.table_key
+        yield (ID, key), rows["id"]
+        if isinstance(entity, EdgeType):
+            yield (SOURCES, key), rows["src"]
+            for end in ends_of(entity):
+                yield (ENDS, end.node_key), rows[end.column]
+        for number, group in enumerate(entity.uniques):
+            if Stream(f"{UNIQUE}{number}", key) in self._suspects:
+                yield (f"{UNIQUE}{number}", key), tuple_keys([rows[column_of(entity, name)] for name in group])

@@ -1,0 +1,240 @@
+"""The rules between rows over more rows than one process should hold: which values may break one, found by tasks.
+
+    staged parts, fragments of the graph -> tasks cut them into buckets -> tasks screen a bucket each -> `Screened`
+
+Equal values meet in one bucket and are compared as values, so a screen without suspects is a proof. Suspects are
+not judged here: the validator is given every row that has to do with them, and says what it says of any other load.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.pipeline.buckets import VALUE, CutFile, Piece, Stream, cut, read_pieces
+from omnigraph.pipeline.staging import StagedPart, StageJob, read_keys
+from omnigraph.pipeline.streams import ENDS, ID, SOURCES, UNIQUE, part_streams, streams_of
+from omnigraph.schema.catalog import Catalog, EdgeType
+from omnigraph.write.load import MERGE
+from omnigraph.write.validation.model import column_of, needed_columns
+
+MAX_SUSPECTS = 10_000
+"""More suspects than this in one bucket are not listed: the load is so wrong that it is judged as a whole."""
+
+MAX_OUTSIDE = 100_000
+_SCHEMAS = {
+    ID: pa.schema({VALUE: pa.string()}),
+    ENDS: pa.schema({VALUE: pa.string()}),
+    SOURCES: pa.schema({VALUE: pa.string(), "count": pa.int64()}),
+    UNIQUE: pa.schema({VALUE: pa.string(), "id": pa.string()}),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Screening:
+    """What every screening task is told."""
+
+    job: StageJob
+    mode: str
+
+    @property
+    def catalog(self) -> Catalog:
+        """The schema of the load."""
+        return self.job.store().catalog(self.job.schema_hash)
+
+    def path(self) -> str:
+        """A new name in the load's scratch space."""
+        return self.job.scratch("cut")
+
+
+@dataclass(frozen=True, slots=True)
+class BaseSplit:
+    """Fragments of a table of the graph, and the streams that rules need of their rows."""
+
+    table_key: str
+    fragments: tuple[int, ...]
+    streams: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BucketWork:
+    """The pieces of one bucket: those of the load's rows and those of the graph's."""
+
+    loaded: Mapping[Stream, Sequence[Piece]]
+    present: Mapping[Stream, Sequence[Piece]]
+
+
+@dataclass(slots=True)
+class Screened:
+    """What screening found.
+
+    `suspects` are values by stream; `matched` ids that an upsert replaces; `outside` ids that edges need of the graph,
+    None for too many to list. `crowded`: there are too many suspects to list.
+    """
+
+    suspects: dict[Stream, list[str]] = field(default_factory=dict)
+    matched: dict[str, list[str]] = field(default_factory=dict)
+    outside: dict[str, list[str] | None] = field(default_factory=dict)
+    crowded: bool = False
+
+    def suspect(self, stream: Stream, values: pa.Array) -> None:
+        """Note values that may break a rule."""
+        if len(values):
+            self.suspects.setdefault(stream, []).extend(values.slice(0, MAX_SUSPECTS).to_pylist())
+            self.crowded |= len(values) > MAX_SUSPECTS
+
+    def need(self, node_key: str, ids: pa.Array) -> None:
+        """Note ids that the graph has to keep."""
+        if len(ids):
+            self.add(Screened(outside={node_key: None if len(ids) > MAX_OUTSIDE else ids.to_pylist()}))
+
+    def add(self, other: Screened) -> None:
+        """Take in what another bucket found."""
+        for stream, values in other.suspects.items():
+            self.suspects.setdefault(stream, []).extend(values)
+        for key, ids in other.matched.items():
+            self.matched.setdefault(key, []).extend(ids)
+        for key, needed in other.outside.items():
+            known = self.outside.get(key, [])
+            both = None if known is None or needed is None else [*known, *needed]
+            self.outside[key] = both if both is None or len(both) <= MAX_OUTSIDE else None
+        self.crowded |= other.crowded
+
+
+def cut_part(screening: Screening, part: StagedPart) -> CutFile:
+    """Cut what one task staged and did not cut itself."""
+    entity = screening.catalog.type_of(part.table_key)
+    rows = read_keys(screening.job.store(), part, needed_columns(entity))
+    streams = streams_of(entity, rows, part_streams(entity, part.fresh_ids))
+    return cut(screening.path(), streams, screening.job.store().objects)
+
+
+def cut_base(screening: Screening, split: BaseSplit) -> CutFile:
+    """Cut some fragments of a table that the graph has."""
+    entity = screening.catalog.type_of(split.table_key)
+    columns = {"id"}
+    for what in split.streams:
+        if what.startswith(UNIQUE):
+            columns |= {column_of(entity, name) for name in entity.uniques[int(what.removeprefix(UNIQUE))]}
+        elif what == SOURCES:
+            columns.add("src")
+    rows = screening.job.table(split.table_key).scan(sorted(columns), fragments=split.fragments)
+    streams = streams_of(entity, rows, split.streams)
+    return cut(screening.path(), streams, screening.job.store().objects)
+
+
+def screen(screening: Screening, work: BucketWork) -> Screened:
+    """Apply the rules to one bucket."""
+    found = Screened()
+    bucket = _Bucket(screening, work, found)
+    sources = {f"node:{screening.catalog.edge(s.table_key[5:]).source}" for s in work.loaded if s.what == SOURCES}
+    for stream in sorted({*work.loaded, *(Stream(ENDS, key) for key in sources)}):
+        if stream.what == ID:
+            bucket.keys(stream)
+        elif stream.what == ENDS:
+            bucket.ends(stream)
+        elif stream.what == SOURCES:
+            bucket.sources(stream)
+        else:
+            bucket.uniques(stream)
+    return found
+
+
+class _Bucket:
+    """The rules over one bucket. A table is read when a rule asks for it and not kept."""
+
+    def __init__(self, screening: Screening, work: BucketWork, found: Screened) -> None:
+        self._objects = screening.job.store().objects
+        self._screening = screening
+        self._work = work
+        self._found = found
+
+    def _loaded(self, stream: Stream) -> pa.Table:
+        return read_pieces(self._work.loaded.get(stream, ()), _schema(stream), self._objects)
+
+    def _present(self, stream: Stream) -> pa.Table:
+        return read_pieces(self._work.present.get(stream, ()), _schema(stream), self._objects)
+
+    def keys(self, stream: Stream) -> None:
+        """No id twice; ids that the graph has are suspect, or replaced by an upsert."""
+        ids = _whole(self._loaded(stream)[VALUE])
+        self._found.suspect(stream, _repeated(ids))
+        present = _whole(self._present(stream)[VALUE])
+        if not len(present):
+            return
+        common = present.filter(pc.is_in(present, value_set=ids))
+        if self._screening.mode == MERGE:
+            self._found.matched[stream.table_key] = common.to_pylist()
+        else:
+            self._found.suspect(stream, common)
+
+    def uniques(self, stream: Stream) -> None:
+        """No value of a unique group twice; values that another entity of the graph holds are suspect."""
+        loaded, present = self._loaded(stream), self._present(stream)
+        values = _whole(loaded[VALUE])
+        self._found.suspect(stream, _repeated(values))
+        if not present.num_rows:
+            return
+        held = _whole(present[VALUE])
+        at = pc.index_in(held, value_set=values)
+        hit = pc.is_valid(at)
+        held, holders, at = held.filter(hit), _whole(present["id"]).filter(hit), at.filter(hit)
+        other = pc.fill_null(pc.not_equal(holders, _whole(loaded["id"]).take(at)), True)
+        self._found.suspect(stream, held.filter(other))
+        # The holder may give the value up in the same upsert: its row belongs to the question.
+        self._found.suspect(Stream(ID, stream.table_key), holders.filter(other))
+
+    def ends(self, stream: Stream) -> None:
+        """Every end is among the ids of the load or of the graph."""
+        node = Stream(ID, stream.table_key)
+        tables = [self._loaded(stream), *(self._loaded(each).select([VALUE]) for each in self._counted(stream))]
+        needed = pc.unique(_lacking(pa.concat_tables(tables)[VALUE], self._loaded(node)))
+        if not len(needed):
+            return
+        missing = _lacking(needed, self._present(node))
+        self._found.suspect(stream, missing)
+        if len(missing) < len(needed):
+            self._found.need(stream.table_key, needed.filter(pc.invert(pc.is_in(needed, value_set=missing))))
+
+    def _counted(self, ends: Stream) -> list[Stream]:
+        """Streams of counted sources that are nodes of the same type."""
+        edges = self._screening.catalog.edges.values()
+        mine = {edge.table_key for edge in edges if f"node:{edge.source}" == ends.table_key}
+        return [s for s in self._work.loaded if s.what == SOURCES and s.table_key in mine]
+
+    def sources(self, stream: Stream) -> None:
+        """Every source has as many edges as `@card` allows, those of the graph counted."""
+        edge = self._screening.catalog.type_of(stream.table_key)
+        assert isinstance(edge, EdgeType)
+        loaded, present = self._loaded(stream), self._present(stream)
+        mine = pc.is_in(present[VALUE], value_set=_whole(loaded[VALUE]))
+        both = pa.concat_tables([loaded, present.filter(mine)]).group_by(VALUE).aggregate([("count", "sum")])
+        counts = both["count_sum"]
+        wrong = pc.less(counts, edge.cardinality.min)
+        if edge.cardinality.max is not None:
+            wrong = pc.or_(wrong, pc.greater(counts, edge.cardinality.max))
+        self._found.suspect(stream, _whole(both[VALUE].filter(wrong)))
+
+
+def _schema(stream: Stream) -> pa.Schema:
+    return _SCHEMAS[UNIQUE if stream.what.startswith(UNIQUE) else stream.what]
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+
+
+def _repeated(values: pa.Array) -> pa.Array:
+    """Values that are there more than once."""
+    if pc.count_distinct(values, mode="only_valid").as_py() == len(values) - values.null_count:
+        return values.slice(0, 0)
+    counts = pc.value_counts(values.drop_null())
+    return counts.field("values").filter(pc.greater(counts.field("counts"), 1))
+
+
+def _lacking(ids: Any, among: pa.Table) -> Any:
+    return ids.filter(pc.invert(pc.is_in(ids, value_set=_whole(among[VALUE])))) if among.num_rows else ids

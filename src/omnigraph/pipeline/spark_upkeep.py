@@ -1,0 +1,72 @@
+"""`optimize` and index builds whose heavy work is done by Spark tasks; the driver plans and publishes.
+
+Tasks merge fragments and sort index segments of the version that the driver planned on. What they leave is named by
+nothing until the driver's one maintenance commit, which follows a table that writers moved meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.errors import OmnigraphError, StorageError
+from omnigraph.execution.spark.workers import store_of
+from omnigraph.graph import Graph
+from omnigraph.maintenance import indices as index_upkeep
+from omnigraph.maintenance import optimize as table_upkeep
+from omnigraph.maintenance.indices import IndexReport
+from omnigraph.maintenance.optimize import OptimizeReport
+from omnigraph.pipeline.spark_session import adopt, require_tasks
+from omnigraph.storage.compaction import TARGET_ROWS
+from omnigraph.storage.crew import Crew, Work, perform
+from omnigraph.storage.tables import TableStore
+from omnigraph.versioning.refs import MAIN
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Perform = Callable[[TableStore, Work], Any]
+
+
+def optimize(
+    spark: SparkSession, graph: Graph, branch: str = MAIN, *, actor: str | None = None, target_rows: int = TARGET_ROWS
+) -> OptimizeReport:
+    """`graph.maintenance.optimize` with fragments merged and indexes sorted by tasks; one commit, or none."""
+    crew = spark_crew(spark, graph.uri)
+    return table_upkeep.optimize(graph.repository, branch, actor=actor, target_rows=target_rows, crew=crew)
+
+
+def build_indices(spark: SparkSession, graph: Graph, branch: str = MAIN, *, actor: str | None = None) -> IndexReport:
+    """`graph.maintenance.ensure_indices` with segments built by tasks; one commit, or none."""
+    crew = spark_crew(spark, graph.uri)
+    return index_upkeep.ensure_indices(graph.repository, branch, actor=actor, crew=crew)
+
+
+def spark_crew(spark: SparkSession, uri: str, how: Perform = perform) -> Crew:
+    """A crew of tasks, one for each piece of work."""
+    require_tasks(adopt(spark))
+    context = spark.sparkContext
+
+    def do(_: TableStore, works: Sequence[Work]) -> list[Any]:
+        if not works:
+            return []
+        try:
+            answers = context.parallelize(works, len(works)).map(lambda work: _answered(uri, work, how)).collect()
+        except Exception as error:  # Spark has many: a task failed too often, the session was stopped meanwhile
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            raise StorageError(f"the tasks that maintain {uri} failed: {reason}") from error
+        for each in answers:
+            if isinstance(each, OmnigraphError):
+                raise each
+        found: list[Any] = answers
+        return found
+
+    return Crew(do, max(1, context.defaultParallelism))
+
+
+def _answered(uri: str, work: Work, how: Perform) -> Any:
+    """What a task did, or the error that stopped it: Spark would show a stack of two languages."""
+    try:
+        return how(store_of(uri).tables, work)
+    except OmnigraphError as error:
+        return error

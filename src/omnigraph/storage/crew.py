@@ -1,0 +1,99 @@
+"""Upkeep cut into pieces of work that anyone with the table's files can do: merge fragments, build an index segment.
+
+Work is data: it names a version of a table, and what it yields is data too. Nothing of it is visible, so a piece that
+fails, or is done twice, leaves only files that no version names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, assert_never
+
+from omnigraph.storage.faults import translated
+from omnigraph.storage.tables import Table, TableStore
+
+
+@dataclass(frozen=True, slots=True)
+class MergeFragments:
+    """One task of a compaction plan; yields the new fragments, without ids."""
+
+    path: str
+    version: int
+    task: Any
+
+
+@dataclass(frozen=True, slots=True)
+class BuildSegment:
+    """The segment of an index over some fragments; yields its description."""
+
+    path: str
+    version: int
+    column: str
+    kind: str
+    name: str
+    extends: bool
+    fragments: tuple[int, ...]
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+_AT_ONCE = 8
+ROWS_PER_PIECE = 1 << 22
+"""A lookup asks every segment of an index, so only large ones are cut."""
+Work = MergeFragments | BuildSegment
+
+
+@dataclass(frozen=True, slots=True)
+class Crew:
+    """Who does the work. `pieces`: into how many segments an index over many fragments may be cut."""
+
+    do: Callable[[TableStore, Sequence[Work]], list[Any]]
+    pieces: int = 1
+
+
+def perform(store: TableStore, work: Work) -> Any:
+    """Do one piece of work. A handle of its own: building an index locks it, and others may be reading the table."""
+    handle = store.private_handle(store.open(work.path, work.version))
+    match work:
+        case MergeFragments(path, _, task):
+            with translated(f"compacting {path}"):
+                return list(task.execute(handle).new_fragments)
+        case BuildSegment(path, _, column, kind, name, extends, fragments, options):
+            with translated(f"indexing {column} of {path}"):
+                return handle.create_index_uncommitted(
+                    column, kind, name=name, replace=extends, fragment_ids=list(fragments), **options
+                )
+        case _:
+            assert_never(work)
+
+
+def _here(store: TableStore, works: Sequence[Work]) -> list[Any]:
+    # Merging holds rows in memory: one at a time. Segments are sorted beside each other.
+    if len(works) < 2 or any(isinstance(work, MergeFragments) for work in works):
+        return [perform(store, work) for work in works]
+    with ThreadPoolExecutor(max_workers=min(len(works), _AT_ONCE)) as pool:
+        return list(pool.map(lambda work: perform(store, work), works))
+
+
+HERE = Crew(_here)
+"""This process."""
+
+
+def segments_over(table: Table, column: str, name: str, fragments: Sequence[int], pieces: int) -> list[BuildSegment]:
+    """The work of covering fragments with a BTREE, in at most so many pieces of about as many rows."""
+    rows = sum(table.fragments[i].num_rows for i in fragments)
+    pieces = min(pieces, rows // ROWS_PER_PIECE)
+    groups: list[list[int]] = [[]]
+    filled = 0
+    for fragment_id in fragments:
+        if groups[-1] and len(groups) < pieces and filled >= rows * len(groups) / pieces:
+            groups.append([])
+        groups[-1].append(fragment_id)
+        filled += table.fragments[fragment_id].num_rows
+    extends = name in table.index_coverage()
+    return [
+        BuildSegment(table.path, table.version, column, "BTREE", name, extends, tuple(group))
+        for group in groups
+        if group
+    ]
