@@ -134,6 +134,14 @@ def test_a_large_load_is_indexed_by_tasks(spark: Any, tmp_path: Path) -> None:
     assert [c.kind for c in graph.commits.list()] == ["optimize", "load", "init"]
 
 
+def test_tasks_that_always_fail_are_an_error_of_storage(spark: Any, graph: Graph) -> None:
+    def fails(store: Any, work: Any) -> Any:
+        raise RuntimeError("the machine is gone")
+
+    with pytest.raises(StorageError, match="the tasks that maintain"):
+        optimize(graph.repository, crew=spark_crew(spark, graph.uri, fails))
+
+
 def test_an_error_of_a_task_is_raised_as_itself(spark: Any, graph: Graph) -> None:
     def fails(store: Any, work: Any) -> Any:
         raise StorageError("the disk is full")

@@ -45,6 +45,9 @@ def build_indices(spark: SparkSession, graph: Graph, branch: str = MAIN, *, acto
 def spark_crew(spark: SparkSession, uri: str, how: Perform = perform) -> Crew:
     """A crew of tasks, one for each piece of work."""
     require_tasks(adopt(spark))
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
     context = spark.sparkContext
 
     def do(_: TableStore, works: Sequence[Work]) -> list[Any]:
@@ -52,7 +55,8 @@ def spark_crew(spark: SparkSession, uri: str, how: Perform = perform) -> Crew:
             return []
         try:
             answers = context.parallelize(works, len(works)).map(lambda work: _answered(uri, work, how)).collect()
-        except Exception as error:  # Spark has many: a task failed too often, the session was stopped meanwhile
+        except (PySparkException, Py4JError, OSError, AttributeError) as error:
+            # A task failed too often, or the session was stopped: a stopped one lacks the attributes of a live one.
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise StorageError(f"the tasks that maintain {uri} failed: {reason}") from error
         for each in answers:
