@@ -280,7 +280,8 @@ class Graph:
     ) -> Iterator[EntityChange]:  # fmt: skip
         """What would turn target `a` into target `b`, entity by entity: nodes before edges, then by type and id."""
         base, head = self._repository.resolve(a), self._repository.resolve(b)
-        return changes_between(self._store, base, head, ChangeFilter(kinds, types, ops))
+        found = changes_between(self._store, base, head, ChangeFilter(kinds, types, ops))
+        return self._repository.read_through(found, base, head)
 
     def changes(
         self, cursor: str | None = None, start: str = "now", branch: str = MAIN, *, limit: int | None = None,

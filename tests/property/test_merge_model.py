@@ -1,4 +1,4 @@
-"""Random histories of branches, edits, schema changes, deletes, merges, crashes and reopenings, against dictionaries."""
+"""Random histories of branches, edits, schema changes, deletes, merges, crashes, reopenings, against dictionaries."""
 
 from __future__ import annotations
 
@@ -161,9 +161,14 @@ def drop(world: World, branch: str) -> None:
         del world.heads[branch]
 
 
+def other_than(world: World, branch: str) -> str | None:
+    others = sorted(world.heads.keys() - {branch})
+    return world.chance.choice(others) if others else None
+
+
 def merge(world: World, branch: str) -> None:
-    source = world.chance.choice(sorted(world.heads))
-    if source == branch:
+    source = other_than(world, branch)
+    if source is None:
         return
     ours, theirs = world.heads[branch], world.heads[source]
     side = world.chance.choice([None, None, "ours", "theirs"])
@@ -191,10 +196,10 @@ def merge(world: World, branch: str) -> None:
 
 def crashing_merge(world: World, branch: str) -> None:
     """A merge that dies somewhere: after recovery it happened whole, or not at all."""
-    source = world.chance.choice(sorted(world.heads))
-    ours, theirs = world.heads[branch], world.heads[source]
-    if source == branch or theirs in world.ancestors(ours):
+    source = other_than(world, branch)
+    if source is None or world.heads[source] in world.ancestors(world.heads[branch]):
         return
+    ours, theirs = world.heads[branch], world.heads[source]
     expected = world.merged(ours, theirs, "theirs")
     if expected is None:
         return
@@ -233,7 +238,8 @@ STEPS = [upsert, delete, evolve, fork, merge, crashing_merge, reopen, drop, comp
 def check(world: World, branches: list[str]) -> None:
     for branch in branches:
         if branch in world.heads:
-            assert read(world.graph, branch) == world.states[world.heads[branch]].public(), branch
+            found, expected = read(world.graph, branch), world.states[world.heads[branch]].public()
+            assert found == expected, branch
 
 
 def read(graph: Graph, at: str) -> dict[str, dict[str, dict[str, Any]]]:
@@ -254,8 +260,10 @@ def run(seed: int, length: int) -> None:
         head = graph.commits.head().graph_commit_id
         world.heads["main"], world.parents[head] = head, ()
         world.states[head] = State(dict(START), {i: {} for i in START})
+        upsert(world, "main")
+        fork(world, "main")
         for _ in range(length):
-            step = world.chance.choices(STEPS, weights=(8, 3, 5, 4, 7, 1, 1, 1, 2))[0]
+            step = world.chance.choices(STEPS, weights=(8, 2, 6, 2, 9, 1, 1, 0.5, 1))[0]
             branch = world.chance.choice(sorted(world.heads))
             step(world, branch)
             check(world, sorted({branch, world.chance.choice(sorted(world.heads))}))
