@@ -33,7 +33,7 @@ from omnigraph.versioning.store import GraphStore
 from omnigraph.write.merge_check import check_merge
 from omnigraph.write.merge_conflicts import Conflict, ConflictKind, Decisions, Strategy
 from omnigraph.write.merge_rows import TableMerge, merge_table
-from omnigraph.write.reshape import fits, reshaped
+from omnigraph.write.reshape import clashes, fits, reshaped, rewritten
 from omnigraph.write.transaction import WriteTxn
 from omnigraph.write.validation.edges import ends_of
 
@@ -304,10 +304,16 @@ class _Merging:
                 continue
             for side in (self._sides.ours, self._sides.theirs):
                 here = side.get(type_id)
-                if here is not None and not is_unchanged(base.entry, here.entry):
+                if here is not None and self._has_edits(base, here):
                     key = here.entity.table_key
                     found.append(_schema_conflict(key, f"one branch dropped {key}, the other changed its rows"))
         return found
+
+    def _has_edits(self, base: Pinned, here: Pinned) -> bool:
+        """Whether rows differ in the end. Edits that were taken back are none."""
+        if is_unchanged(base.entry, here.entry):
+            return False
+        return bool(table_delta(self._sides.store, base, here, here.entity, lineal=True).ids)
 
     # --- doing it -------------------------------------------------------------------------------------------------
 
@@ -350,7 +356,10 @@ class _Merging:
 
     def _reshaped(self, here: Pinned, want: EntityType, merge: TableMerge | None) -> tuple[TableEntry, tuple[str, ...]]:
         store = self._sides.store
-        made = reshaped(store, here.entry, here.entity, want)
+        if clashes(open_table(store, here.entry), here.entity, want):
+            made = rewritten(store, here.entry, here.entity, want, self._txn.commit_id)
+        else:
+            made = reshaped(store, here.entry, here.entity, want)
         if merge is None:
             return made.entry, made.files
         effect = merge.effect(store.tables, open_table(store, made.entry))
