@@ -189,7 +189,10 @@ def merge(world: World, branch: str) -> None:
         return
     result = world.graph.branches.merge(source, branch, side)
     assert result.outcome == ("fast_forward" if world.base(ours, theirs) == ours else "merged")
-    assert {(str(c.kind), c.type_name, c.entity_id) for c in result.conflicts} == conflicts
+    told = {(str(c.kind), c.type_name, c.entity_id) for c in result.conflicts}
+    # A node that comes back for one edge is there for the next, which then has nothing to decide.
+    assert told <= conflicts
+    assert {kind for kind, _, _ in conflicts - told} <= {"OrphanEdge"}
     world.committed(branch, state, theirs)
     assert not world.graph.schema.plan(text(state.types, state.types), branch=branch).steps
 

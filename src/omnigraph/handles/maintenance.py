@@ -8,7 +8,7 @@ import warnings
 from omnigraph.maintenance.cleanup import CleanupPolicy, CleanupReport, cleanup
 from omnigraph.maintenance.fsck import FsckReport, fsck
 from omnigraph.maintenance.indices import IndexReport, IndexStatus, ensure_indices, index_status
-from omnigraph.maintenance.optimize import OptimizeReport, optimize
+from omnigraph.maintenance.optimize import TARGET_ROWS, OptimizeReport, Pace, optimize
 from omnigraph.maintenance.repair import RepairReport, repair
 from omnigraph.maintenance.stats import GraphStats, stats
 from omnigraph.versioning.refs import MAIN
@@ -22,6 +22,7 @@ class Maintenance:
 
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
+        self._pace = Pace()
 
     def ensure_indices(self, branch: str = MAIN, actor: str | None = None) -> IndexReport:
         """Build or extend every index that the schema asks for, in one commit that changes no answer."""
@@ -31,12 +32,18 @@ class Maintenance:
         """Every index that the schema asks for, and the rows it covers."""
         return index_status(self._repository, branch)
 
-    def optimize(self, branch: str = MAIN, actor: str | None = None, **options: int) -> OptimizeReport:
+    def optimize(
+        self, branch: str = MAIN, actor: str | None = None, *, auto: bool = False, dry_run: bool = False,
+        target_rows: int = TARGET_ROWS,
+    ) -> OptimizeReport:  # fmt: skip
         """Merge small fragments, drop deleted rows and extend indexes, beside writers; one commit, or none.
 
+        `auto` leaves tables alone that are not worth it yet, `dry_run` only tells why which would be worked on.
         `target_rows` says how large a fragment may grow.
         """
-        return optimize(self._repository, branch, actor=actor, **options)
+        return optimize(
+            self._repository, branch, actor=actor, target_rows=target_rows, auto=auto, dry_run=dry_run, pace=self._pace
+        )
 
     def repair(self, confirm: bool = False) -> RepairReport:
         """Report damage and foreign drift; with `confirm`, move provably damaged files away."""
