@@ -13,7 +13,7 @@ from typing import TypeVar
 HERE = Path(__file__).parent
 IS_QUICK = bool(os.environ.get("OMNIGRAPH_BENCH_QUICK"))
 """A look at every scenario at small sizes: shows that it runs, measures nothing worth keeping, writes no report."""
-N = TypeVar("N", int, float, tuple[int, ...])
+N = TypeVar("N")
 PEERS = ("pylance", "pyarrow", "deltalake", "doltlite", "obstore", "kuzu", "ladybug", "duckdb", "polars", "lancedb")
 
 

@@ -20,14 +20,15 @@ import pyarrow as pa
 import pyarrow.json as pjson
 import pyarrow.parquet as pq
 
-from benchmarks.report import Row, Table
+from benchmarks.report import Row, Table, sized
 
-PERSONS, FOLLOWS = 100_000, 2_000_000
+PERSONS, FOLLOWS = sized((100_000, 2_000_000), quick=(2_000, 20_000))
+MILLION = sized(1_000_000, quick=20_000)
 SCHEMA = """
 node Person { id_: I64 @key  name: String  age: I64  married: Bool  @range(age, 0..150) }
 edge Follows: Person -> Person
 """
-ROUNDS = 3
+ROUNDS = sized(3, quick=1)
 
 
 def social(directory: Path) -> dict[str, Path]:
@@ -120,7 +121,7 @@ def small_writes(directory: Path) -> dict[str, float]:
     os.environ["OMNIGRAPH_FSYNC"] = "off"  # unflushed, like its peer
     graph = Graph.init(directory / "million", "node P { name: String @key  age: I32? }")
     graph.load(
-        {"P": pa.table({"name": [f"p{i}" for i in range(1_000_000)], "age": pa.array([1] * 1_000_000, pa.int32())})}
+        {"P": pa.table({"name": [f"p{i}" for i in range(MILLION)], "age": pa.array([1] * MILLION, pa.int32())})}
     )
     graph._store.wait_for_upkeep()
     bare = lance.write_dataset(pa.table({"name": ["a"], "age": pa.array([1], pa.int32())}), directory / "bare")
@@ -209,7 +210,7 @@ def measure(directory: Path) -> Table:
     }
     small = small_writes(directory)
     one, many = threads(directory, 1, 200), threads(directory, 16, 60)
-    size, peak = peak_memory(directory, 1_000_000)
+    size, peak = peak_memory(directory, MILLION)
     rows = [(name, f"{value:.2f} s") for name, value in seconds.items()]
     rows += [(f"{name}, one row, a million rows", f"{value:.1f} ms") for name, value in small.items()]
     rows += [

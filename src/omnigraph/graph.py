@@ -10,6 +10,7 @@ from typing import IO, Any
 
 import pyarrow as pa
 
+from omnigraph import logs
 from omnigraph.errors import InvalidArgument, NotFound, OmnigraphError
 from omnigraph.execution.arrow.data import GraphData
 from omnigraph.execution.arrow.engine import ArrowExecutor
@@ -57,6 +58,7 @@ class Graph:
     """
 
     def __init__(self, store: GraphStore) -> None:
+        logs.configure()
         self._store = store
         self._repository = Repository(store)
         self.blobs = Blobs(self._repository)

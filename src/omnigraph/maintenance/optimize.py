@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
+from omnigraph import logs
 from omnigraph.errors import ConflictError, ExpectedVersionMismatch, InvalidArgument, SchemaMoved
 from omnigraph.maintenance.due import ANYTHING, WORTHWHILE, Thresholds, reasons
 from omnigraph.maintenance.indices import ensure_indices, index_status, wanted_indexes
@@ -105,12 +106,23 @@ def optimize(
             pending.setdefault(status.table_key, []).append(status.property)
     own = sum(commit is not None for commit in (done.commit, vectors))
     others = repository.recent_head(branch).version - state.version - own
-    pace.ran(time.monotonic() - begun, beside_writers=others > 0)
+    seconds = time.monotonic() - begun
+    pace.ran(seconds, beside_writers=others > 0)
+    _tell(repository, done, seconds)
     tables = tuple(
         replace(t, pending_indexes=tuple(pending.get(t.table_key, ())), due=due.get(t.table_key, ()))
         for t in done.tables
     )
     return replace(done, tables=tables, commit=vectors or done.commit)
+
+
+def _tell(repository: Repository, done: OptimizeReport, seconds: float) -> None:
+    logs.event(
+        "optimize", graph=repository.store.root.uri, branch=done.branch, seconds=round(seconds, 3),
+        commit=done.commit.graph_commit_id if done.commit is not None else None,
+        tables=",".join(t.table_key for t in done.tables if t.committed),
+        skipped=",".join(t.table_key for t in done.tables if t.skipped) or None,
+    )  # fmt: skip
 
 
 def _due(repository: Repository, branch: str, wanted: Thresholds, target_rows: int) -> dict[str, tuple[str, ...]]:
