@@ -64,8 +64,11 @@ def measure(directory: Path) -> Table:
     calm = statistics.mean((rates[ALONE], rates[AGAIN]))
     p99 = {name: statistics.median(o.p99 for o in outcomes) for name, outcomes in found.items()}
     return Table(
-        f"Writers beside optimize ({did[0]} runs, {did[1]} commits of it)", ("writers", "commits/s", "p99 ms"),
-        tuple((name, f"{rate:.0f}", f"{p99[name]:.1f}") for name, rate in rates.items()),
+        f"Writers beside optimize, median of {ROUNDS}", ("writers", "commits/s", "p99 ms", "runs of optimize", "commits"),
+        tuple(
+            (name, f"{rate:.0f}", f"{p99[name]:.1f}", *(map(str, did) if name == BESIDE else ("", "")))
+            for name, rate in rates.items()
+        ),
         (
             Row("beside optimize / alone, commits per second", rates[BESIDE] / calm, 0.7, at_least=True),
             noise(rates[ALONE], rates[AGAIN]),

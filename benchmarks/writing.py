@@ -120,9 +120,7 @@ def small_writes(directory: Path) -> dict[str, float]:
 
     os.environ["OMNIGRAPH_FSYNC"] = "off"  # unflushed, like its peer
     graph = Graph.init(directory / "million", "node P { name: String @key  age: I32? }")
-    graph.load(
-        {"P": pa.table({"name": [f"p{i}" for i in range(MILLION)], "age": pa.array([1] * MILLION, pa.int32())})}
-    )
+    graph.load({"P": pa.table({"name": [f"p{i}" for i in range(MILLION)], "age": pa.array([1] * MILLION, pa.int32())})})
     graph._store.wait_for_upkeep()
     bare = lance.write_dataset(pa.table({"name": ["a"], "age": pa.array([1], pa.int32())}), directory / "bare")
     update = "query u($n: String) { update P set { age: 2 } where name = $n }"
