@@ -52,6 +52,16 @@ def noise(first: float, second: float) -> Row:
     return Row("noise floor: the same measurement twice, higher / lower", max(first, second) / min(first, second), 1.25)
 
 
+def repeated(first: list[Table], second: list[Table]) -> list[str]:
+    """The noise floor of a scenario that was run twice: each of its ratios, both times, and how far apart they are."""
+    lines = []
+    for before, after in zip(first, second, strict=True):
+        for a, b in zip(before.targets, after.targets, strict=True):
+            apart = max(a.value, b.value) / min(a.value, b.value) if min(a.value, b.value) > 0 else 1.0
+            lines.append(f"A/A {apart:5.2f}x  {a.what}: {a.value:.2f}, {b.value:.2f}")
+    return lines
+
+
 def _markdown(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     return lines + ["| " + " | ".join(row) + " |" for row in rows]

@@ -1,6 +1,7 @@
 """`make bench`: every scenario, in one run, into RESULTS.md and results.json.
 
 With `OMNIGRAPH_BENCH_QUICK=1` (`make bench-quick`) every scenario at small sizes, judging and writing nothing.
+`--twice` runs every scenario named two times and prints how far its ratios are apart: the noise floor.
 """
 
 from __future__ import annotations
@@ -8,11 +9,12 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks import commit_latency, merging, powerlaw, queries, report, search, throughput, upkeep, writing
 
-SCENARIOS = {
+SCENARIOS: dict[str, Callable[[Path], report.Table | list[report.Table]]] = {
     "commit latency": commit_latency.measure,
     "throughput": throughput.measure,
     "upkeep": upkeep.measure,
@@ -24,21 +26,33 @@ SCENARIOS = {
 }
 
 
-def main(wanted: list[str]) -> int:
-    """Run the scenarios named (all by default); each replaces its own tables in the report."""
-    tables = []
-    for name, measure in SCENARIOS.items():
-        if wanted and not any(word in name for word in wanted):
-            continue
-        print(f"{name} ...", flush=True)
-        directory = Path(tempfile.mkdtemp(prefix="omnigraph-bench-"))
-        try:
-            found = measure(directory)
-            tables.extend(report.signed(t, name) for t in (found if isinstance(found, list) else [found]))
-            if not report.IS_QUICK:
-                report.write(tables)
-        finally:
-            shutil.rmtree(directory, ignore_errors=True)
+def run(name: str) -> list[report.Table]:
+    """One scenario, in a directory of its own."""
+    print(f"{name} ...", flush=True)
+    directory = Path(tempfile.mkdtemp(prefix="omnigraph-bench-"))
+    try:
+        found = SCENARIOS[name](directory)
+        return [report.signed(table, name) for table in (found if isinstance(found, list) else [found])]
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def main(arguments: list[str]) -> int:
+    """Run the scenarios named (all by default); each replaces its own tables in the report.
+
+    With `--twice` each is run two times and nothing is written: what differs then is noise.
+    """
+    wanted = [word for word in arguments if not word.startswith("--")]
+    names = [name for name in SCENARIOS if not wanted or any(word in name for word in wanted)]
+    if "--twice" in arguments:
+        for name in names:
+            print("\n".join(report.repeated(run(name), run(name))), flush=True)
+        return 0
+    tables: list[report.Table] = []
+    for name in names:
+        tables.extend(run(name))
+        if not report.IS_QUICK:
+            report.write(tables)
     for table in tables:
         for row in table.targets:
             judged = "quick " if report.IS_QUICK else "met   " if row.met else "MISSED"
