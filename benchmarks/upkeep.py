@@ -64,7 +64,8 @@ def measure(directory: Path) -> Table:
     calm = statistics.mean((rates[ALONE], rates[AGAIN]))
     p99 = {name: statistics.median(o.p99 for o in outcomes) for name, outcomes in found.items()}
     return Table(
-        f"Writers beside optimize, median of {ROUNDS}", ("writers", "commits/s", "p99 ms", "runs of optimize", "commits"),
+        f"Writers beside optimize, median of {ROUNDS}",
+        ("writers", "commits/s", "p99 ms", "runs of optimize", "commits"),
         tuple(
             (name, f"{rate:.0f}", f"{p99[name]:.1f}", *(map(str, did) if name == BESIDE else ("", "")))
             for name, rate in rates.items()

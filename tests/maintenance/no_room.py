@@ -1,6 +1,6 @@
 """One process on a store that has no room, or takes away what it allowed: does something, then tells what became of it.
 
-`python -m tests.maintenance.no_room TROUBLE ACTION FOLDER MEASURE...` has one round per measure and prints one JSON line
+`python -m tests.maintenance.no_room TROUBLE ACTION FOLDER MEASURE...` has a round per measure and prints one JSON line
 for each: the error's class and its message. It raises when the graph shows anything but the state before or after.
 """
 

@@ -8,9 +8,10 @@ import warnings
 from omnigraph.maintenance.cleanup import CleanupPolicy, CleanupReport, cleanup
 from omnigraph.maintenance.fsck import FsckReport, fsck
 from omnigraph.maintenance.indices import IndexReport, IndexStatus, ensure_indices, index_status
-from omnigraph.maintenance.optimize import TARGET_ROWS, OptimizeReport, Pace, optimize
+from omnigraph.maintenance.optimize import OptimizeReport, Pace, optimize
 from omnigraph.maintenance.repair import RepairReport, repair
 from omnigraph.maintenance.stats import GraphStats, stats
+from omnigraph.storage.compaction import TARGET_ROWS
 from omnigraph.versioning.refs import MAIN
 from omnigraph.versioning.repository import Repository
 

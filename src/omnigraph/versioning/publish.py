@@ -69,11 +69,7 @@ class Publisher:
         try:
             commit = self._until_published(tip, attempt)
         except OmnigraphError as error:
-            logs.event(
-                "commit.conflict" if isinstance(error, ConflictError) else "commit.failed", logging.WARNING,
-                graph=self._store.root.uri, branch=plan.branch, commit=plan.commit_id, kind=plan.kind, code=error.code,
-                message=error.message, ms=attempt.milliseconds,
-            )  # fmt: skip
+            self._tell_failure(attempt, error)
             self._report_failure(plan, attempt, error, keep_intent)
             raise
         except KeyboardInterrupt:
@@ -174,6 +170,16 @@ class Publisher:
             "commit.published", graph=self._store.root.uri, branch=attempt.plan.branch, commit=commit.graph_commit_id,
             kind=commit.kind, version=commit.manifest_version, actor=commit.actor_id,
             tables=",".join(change.table_key for change in attempt.plan.changes), ms=attempt.milliseconds,
+        )  # fmt: skip
+
+    def _tell_failure(self, attempt: _Attempt, error: OmnigraphError) -> None:
+        plan = attempt.plan
+        name = "commit.conflict" if isinstance(error, ConflictError) else "commit.failed"
+        # Upkeep that loses a race is tried again.
+        level = logging.DEBUG if plan.op_class == MAINTENANCE else logging.WARNING
+        logs.event(
+            name, level, graph=self._store.root.uri, branch=plan.branch, commit=plan.commit_id, kind=plan.kind,
+            code=error.code, message=error.message, ms=attempt.milliseconds,
         )  # fmt: skip
 
     def _require_hope(self, tip: BranchTip, attempt: _Attempt, error: StorageError) -> None:
