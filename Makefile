@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install demo tour test test-fast test-slow check format lint types bench clean
+.PHONY: help install demo tour test test-fast test-slow check format lint types bench bench-quick clean
 
 help: ## show what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -47,6 +47,10 @@ check: lint types test ## what CI runs
 bench: $(STAMP) ## measure against peers in one run; writes benchmarks/RESULTS.md
 	@$(BIN)/python -m pip install --quiet --editable '.[dev,bench]'
 	$(BIN)/python -m benchmarks.run
+
+bench-quick: $(STAMP) ## every scenario at small sizes, to see that it runs; writes no report
+	@$(BIN)/python -m pip install --quiet --editable '.[dev,bench]'
+	OMNIGRAPH_BENCH_QUICK=1 $(BIN)/python -m benchmarks.run
 
 clean: ## remove the virtual environment and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from benchmarks.report import Row, Table
+from benchmarks.report import Row, Table, sized
 
-SIZES = (20_000, 100_000)
+SIZES = sized((20_000, 100_000), quick=(1_000, 5_000))
 THEIRS, OURS = 50, 8
-SAMPLES = 15
+SAMPLES = sized(15, quick=4)
 SCHEMA = "node Person { name: String @key  age: I32? }"
 
 

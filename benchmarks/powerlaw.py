@@ -15,11 +15,11 @@ import pyarrow as pa
 
 from benchmarks.queries import LOADING, POINTS, ask_all, table
 from benchmarks.query_engines import write_parquet
-from benchmarks.report import Table
+from benchmarks.report import Table, sized
 from benchmarks.social import social
 
-NODES = int(os.environ.get("BENCH_NODES", "200000"))
-EDGES = int(os.environ.get("BENCH_EDGES", "2000000"))
+NODES = int(os.environ.get("BENCH_NODES", sized("200000", quick="2000")))
+EDGES = int(os.environ.get("BENCH_EDGES", sized("2000000", quick="20000")))
 WHOLE = ("q1", "q8", "q9")
 ENGINES = ("omnigraph", "kuzu", "ladybug", "duckdb")
 TARGETS = {"q8": (("kuzu",), 0.2), "q9": (("duckdb", "kuzu"), 0.2), "within3": (("ladybug",), 2.0)}

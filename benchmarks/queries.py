@@ -19,15 +19,15 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.query_engines import ENGINES, GRAPH, POLARS, SQL, write_parquet
-from benchmarks.report import Row, Table
+from benchmarks.report import Row, Table, sized
 from benchmarks.social import social
 
-PERSONS = int(os.environ.get("BENCH_PERSONS", "100000"))
+PERSONS = int(os.environ.get("BENCH_PERSONS", sized("100000", quick="2000")))
 WARM = tuple(f"q{i}" for i in range(1, 10))
 POINTS = ("lookup", "hop1", "hop2", "hop3", "within3", "path")
 KEYS = (1, 42, 777, 5000, 99999)
 PAIRS = ((1, 2), (42, 777), (5000, 99999), (31337, 271), (8, 80008))
-RUNS = 7
+RUNS = sized(7, quick=2)
 NOTHING_KEPT = " (nothing kept)"
 LOADING = ("engine", "s", "MB at most, loading", "MB at most, answering")
 WARM_TARGETS = {

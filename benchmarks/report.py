@@ -8,9 +8,18 @@ import os
 import platform
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 HERE = Path(__file__).parent
+IS_QUICK = bool(os.environ.get("OMNIGRAPH_BENCH_QUICK"))
+"""A look at every scenario at small sizes: shows that it runs, measures nothing worth keeping, writes no report."""
+N = TypeVar("N")
 PEERS = ("pylance", "pyarrow", "deltalake", "doltlite", "obstore", "kuzu", "ladybug", "duckdb", "polars", "lancedb")
+
+
+def sized(full: N, *, quick: N) -> N:
+    """A size, a count or a duration of a scenario: the one it is about, or the one of a quick look."""
+    return quick if IS_QUICK else full
 
 
 @dataclass(frozen=True)
@@ -36,6 +45,21 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
     targets: tuple[Row, ...]
     made: str = ""
+
+
+def noise(first: float, second: float) -> Row:
+    """The same measured twice in one run. Ratios that are closer to 1 than this say nothing."""
+    return Row("noise floor: the same measurement twice, higher / lower", max(first, second) / min(first, second), 1.25)
+
+
+def repeated(first: list[Table], second: list[Table]) -> list[str]:
+    """The noise floor of a scenario that was run twice: each of its ratios, both times, and how far apart they are."""
+    lines = []
+    for before, after in zip(first, second, strict=True):
+        for a, b in zip(before.targets, after.targets, strict=True):
+            apart = max(a.value, b.value) / min(a.value, b.value) if min(a.value, b.value) > 0 else 1.0
+            lines.append(f"A/A {apart:5.2f}x  {a.what}: {a.value:.2f}, {b.value:.2f}")
+    return lines
 
 
 def _markdown(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:

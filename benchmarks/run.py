@@ -1,17 +1,23 @@
-"""`make bench`: every scenario, in one run, into RESULTS.md and results.json."""
+"""`make bench`: every scenario, in one run, into RESULTS.md and results.json.
+
+With `OMNIGRAPH_BENCH_QUICK=1` (`make bench-quick`) every scenario at small sizes, judging and writing nothing.
+`--twice` runs every scenario named two times and prints how far its ratios are apart: the noise floor.
+"""
 
 from __future__ import annotations
 
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import commit_latency, merging, powerlaw, queries, report, search, spark, throughput, writing
+from benchmarks import commit_latency, merging, powerlaw, queries, report, search, spark, throughput, upkeep, writing
 
-SCENARIOS = {
+SCENARIOS: dict[str, Callable[[Path], report.Table | list[report.Table]]] = {
     "commit latency": commit_latency.measure,
     "throughput": throughput.measure,
+    "upkeep": upkeep.measure,
     "writing": writing.measure,
     "merging": merging.measure,
     "queries": queries.measure,
@@ -22,23 +28,38 @@ SCENARIOS = {
 }
 
 
-def main(wanted: list[str]) -> int:
-    """Run the scenarios named (all by default); each replaces its own tables in the report."""
-    tables = []
-    used = []  # removed at the end: on ext4, creating files is slow for minutes after many were deleted
-    for name, measure in SCENARIOS.items():
-        if wanted and not any(word in name for word in wanted):
-            continue
-        print(f"{name} ...", flush=True)
-        used.append(Path(tempfile.mkdtemp(prefix="omnigraph-bench-")))
-        found = measure(used[-1])
-        tables.extend(report.signed(t, name) for t in (found if isinstance(found, list) else [found]))
-        report.write(tables)
-    for directory in used:
-        shutil.rmtree(directory, ignore_errors=True)
+def run(name: str, used: list[Path]) -> list[report.Table]:
+    """One scenario, in a directory of its own."""
+    print(f"{name} ...", flush=True)
+    used.append(Path(tempfile.mkdtemp(prefix="omnigraph-bench-")))
+    found = SCENARIOS[name](used[-1])
+    return [report.signed(table, name) for table in (found if isinstance(found, list) else [found])]
+
+
+def main(arguments: list[str]) -> int:
+    """Run the scenarios named (all by default); each replaces its own tables in the report.
+
+    With `--twice` each is run two times and nothing is written: what differs then is noise.
+    """
+    wanted = [word for word in arguments if not word.startswith("--")]
+    names = [name for name in SCENARIOS if not wanted or any(word in name for word in wanted)]
+    used: list[Path] = []  # removed at the end: on ext4, creating files is slow for minutes after many were deleted
+    tables: list[report.Table] = []
+    try:
+        for name in names:
+            if "--twice" in arguments:
+                print("\n".join(report.repeated(run(name, used), run(name, used))), flush=True)
+                continue
+            tables.extend(run(name, used))
+            if not report.IS_QUICK:
+                report.write(tables)
+    finally:
+        for directory in used:
+            shutil.rmtree(directory, ignore_errors=True)
     for table in tables:
         for row in table.targets:
-            print(f"{'met   ' if row.met else 'MISSED'} {row.what}: {row.value:.2f}")
+            judged = "quick " if report.IS_QUICK else "met   " if row.met else "MISSED"
+            print(f"{judged} {row.what}: {row.value:.2f}")
     return 0
 
 

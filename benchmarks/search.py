@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.report import Row, Table
+from benchmarks.report import Row, Table, sized
 
-COUNT = int(os.environ.get("BENCH_VECTORS", "100000"))
+COUNT = int(os.environ.get("BENCH_VECTORS", sized("100000", quick="4000")))
 WIDTH = 128
 WANTED = 10
 ASKED = 100

@@ -19,16 +19,16 @@ import pyarrow as pa
 import pyarrow.json as pjson
 import pyarrow.parquet as pq
 
-from benchmarks.report import Row, Table
+from benchmarks.report import Row, Table, sized
 
-PERSONS, FOLLOWS = 100_000, 2_000_000
+PERSONS, FOLLOWS = sized((100_000, 2_000_000), quick=(2_000, 20_000))
+MILLION = sized(1_000_000, quick=20_000)
 SCHEMA = """
 node Person { id_: I64 @key  name: String  age: I64  married: Bool  @range(age, 0..150) }
 edge Follows: Person -> Person
 """
-ROUNDS = 3
-MILLION = 1_000_000
-DEPTHS = (10, 100, 1_000)
+ROUNDS = sized(3, quick=1)
+DEPTHS = sized((10, 100, 1_000), quick=(10, 20, 30))
 
 
 def social(directory: Path) -> dict[str, Path]:

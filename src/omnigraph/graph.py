@@ -10,6 +10,7 @@ from typing import IO, Any
 
 import pyarrow as pa
 
+from omnigraph import logs
 from omnigraph.errors import InvalidArgument, NotFound, OmnigraphError
 from omnigraph.execution.arrow.data import GraphData
 from omnigraph.execution.arrow.engine import ArrowExecutor
@@ -57,6 +58,7 @@ class Graph:
     """
 
     def __init__(self, store: GraphStore) -> None:
+        logs.configure()
         self._store = store
         self._repository = Repository(store)
         self.blobs = Blobs(self._repository)
@@ -280,7 +282,8 @@ class Graph:
     ) -> Iterator[EntityChange]:  # fmt: skip
         """What would turn target `a` into target `b`, entity by entity: nodes before edges, then by type and id."""
         base, head = self._repository.resolve(a), self._repository.resolve(b)
-        return changes_between(self._store, base, head, ChangeFilter(kinds, types, ops))
+        found = changes_between(self._store, base, head, ChangeFilter(kinds, types, ops))
+        return self._repository.read_through(found, base, head)
 
     def changes(
         self, cursor: str | None = None, start: str = "now", branch: str = MAIN, *, limit: int | None = None,

@@ -13,6 +13,9 @@ from omnigraph import Graph
 from omnigraph.errors import ConflictError, HistoricalVersionReclaimed, InvalidArgument, ReadOnlyGraph
 from omnigraph.storage import failpoints
 from omnigraph.storage.failpoints import Point
+from omnigraph.versioning.changes import changes_between
+from omnigraph.versioning.manifest import ManifestState
+from omnigraph.versioning.repository import Repository
 from omnigraph.versioning.store import Settings
 from tests.maintenance.scenes import age_everything, busy_graph, contents, files_below, leftovers, sweep
 from tests.support.graphs import EXPIRED, Crash, crash_at, knows, people
@@ -344,6 +347,55 @@ def test_a_stalled_reader_gets_a_typed_error(tmp_path: Path) -> None:
         reader._public_rows(state, "node:Person", where=None)
     with pytest.raises(HistoricalVersionReclaimed):
         reader.rows("node:Person", old)
+
+
+def test_every_way_to_a_reclaimed_version_says_so(tmp_path: Path) -> None:
+    graph = busy_graph(tmp_path)
+    old = graph.commits.head().graph_commit_id
+    graph.load({"Person": people("p5", age=5)}, "merge")
+    begun = graph.diff(old, "main"), graph.diff("main", old)
+    reader = Graph.open(graph.uri, mode="ro")
+    stalled = reader._repository.at_commit(old), reader._repository.head()
+    graph.maintenance.optimize()
+    sweep(graph)
+    for changes in begun:
+        with pytest.raises(HistoricalVersionReclaimed):
+            list(changes)
+    with pytest.raises(HistoricalVersionReclaimed):
+        list(reader._repository.read_through(changes_between(reader._store, *stalled), *stalled))
+    for action in (graph.table, graph.rows):
+        with pytest.raises(HistoricalVersionReclaimed):
+            action("node:Person", old)
+    for call in (graph.snapshot, graph.catalog, graph.diff, lambda at: graph.tags.create("late", at)):
+        with pytest.raises(HistoricalVersionReclaimed):
+            call(old)
+    with pytest.raises(HistoricalVersionReclaimed):
+        graph.branches.create("late", old)
+    assert {"late"}.isdisjoint({tag.name for tag in graph.tags.list()} | {b.name for b in graph.branches.list()})
+
+
+def test_a_merge_whose_source_is_reclaimed_under_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = busy_graph(tmp_path)
+    graph.branches.create("dev")
+    graph.load({"Person": people("p5", age=5)}, "merge", "dev")
+    graph.load({"Person": people("p6", age=6)}, "merge")
+    stalled = Graph.open(graph.uri)
+    head = Repository.head
+
+    def stale(repository: Repository, branch: str = "main") -> ManifestState:
+        """The source's head, read just before everything of it was deleted."""
+        state = head(repository, branch)
+        if repository is stalled._repository and branch == "dev":
+            graph.load({"Person": people("p5", age=7)}, "merge", "dev")
+            graph.maintenance.optimize("dev")
+            sweep(graph)
+        return state
+
+    monkeypatch.setattr(Repository, "head", stale)
+    with pytest.raises(HistoricalVersionReclaimed):
+        stalled.branches.merge("dev")
+    monkeypatch.undo()
+    assert graph.branches.merge("dev").outcome == "merged"
 
 
 def test_derived_state_of_reclaimed_versions_and_dropped_tables_goes(tmp_path: Path) -> None:

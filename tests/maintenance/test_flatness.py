@@ -1,4 +1,4 @@
-"""After upkeep a graph is small, and its history costs nothing; upkeep beside writers costs them no commit."""
+"""After upkeep a graph is small; upkeep beside writers costs them no commit."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import pytest
 
 from omnigraph import Graph
 from tests.maintenance.scenes import files_below, leftovers, sweep
-from tests.support.counting import file_events
 from tests.support.graphs import people
 from tests.support.invariants import check_every_version
 from tests.support.workers import read_acks, workers
@@ -68,28 +67,3 @@ def test_writers_beside_continuous_optimize_lose_no_commit_and_see_no_conflict(t
     graph.maintenance.optimize()
     assert all(status.covered_rows == status.rows for status in graph.maintenance.index_status())
     check_every_version(graph.uri)
-
-
-def costs(graph: Graph, mark: str) -> tuple[int, int, int]:
-    """Files that a one-row write creates, that an open and a point read open."""
-    graph.load({"Person": people(f"warm-{mark}")})
-    graph.maintenance.optimize()
-    root = Path(graph.uri)
-    with file_events(root) as writing:
-        graph.load({"Person": people(f"cost-{mark}")})
-    graph.maintenance.optimize()
-    with file_events(root) as opening:
-        fresh = Graph.open(graph.uri, mode="ro")
-    with file_events(root) as reading:
-        assert fresh.entity_at("node:Person", f"cost-{mark}") is not None
-    return len(writing.created), len(opening.opened), len(reading.opened)
-
-
-def test_after_optimize_operations_cost_the_same_at_any_history_depth(tmp_path: Path) -> None:
-    graph = Graph.init(tmp_path / "g", SCHEMA)
-    found = []
-    for depth in (100, 600):
-        while graph.snapshot().version < depth:
-            graph.load({"Person": people(f"p{graph.snapshot().version}")})
-        found.append(costs(graph, str(depth)))
-    assert found[0] == found[1], found

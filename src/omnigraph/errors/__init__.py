@@ -13,7 +13,7 @@
      +- MergeConflict        decide              .conflicts
      +- NotFound             fix the name        GraphNotFound BranchNotFound CommitNotFound TagNotFound TypeNotFound
      |                                           VersionNotFound HistoricalVersionReclaimed ChangeFeedGap
-     +- StorageError         look at the store   StoreUnavailable CorruptGraph MissingData CommitLost
+     +- StorageError         look at the store   StoreUnavailable (StoreFull) CorruptGraph MissingData CommitLost
      |                                           FormatUnsupported OutcomeUnknown
      +- LimitExceeded, Unsupported (SchemaChangeRefused), EmbeddingFailed, PermissionDenied (ReadOnlyGraph)
 
@@ -79,6 +79,7 @@ from omnigraph.errors.store import (
     MissingData,
     OutcomeUnknown,
     StorageError,
+    StoreFull,
     StoreUnavailable,
 )
 
@@ -128,6 +129,7 @@ __all__ = [
     "SchemaMoved",
     "Span",
     "StorageError",
+    "StoreFull",
     "StoreUnavailable",
     "TagNotFound",
     "TypeCheckError",

@@ -19,6 +19,12 @@ class StoreUnavailable(StorageError):
     code = "store_unavailable"
 
 
+class StoreFull(StoreUnavailable):
+    """The disk, a quota or a limit on file sizes leaves no room."""
+
+    code = "store_full"
+
+
 class CorruptGraph(StorageError):
     """A durable object cannot be read as what it should be."""
 

@@ -9,9 +9,10 @@ from omnigraph.handles.engines import find_engine
 from omnigraph.maintenance.cleanup import CleanupPolicy, CleanupReport, cleanup
 from omnigraph.maintenance.fsck import FsckReport, fsck
 from omnigraph.maintenance.indices import IndexReport, IndexStatus, ensure_indices, index_status
-from omnigraph.maintenance.optimize import OptimizeReport, optimize
+from omnigraph.maintenance.optimize import OptimizeReport, Pace, optimize
 from omnigraph.maintenance.repair import RepairReport, repair
 from omnigraph.maintenance.stats import GraphStats, stats
+from omnigraph.storage.compaction import TARGET_ROWS
 from omnigraph.storage.crew import HERE, Crew
 from omnigraph.versioning.refs import MAIN
 from omnigraph.versioning.repository import Repository
@@ -24,6 +25,7 @@ class Maintenance:
 
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
+        self._pace = Pace()
 
     def ensure_indices(self, branch: str = MAIN, actor: str | None = None, *, engine: str = "arrow") -> IndexReport:
         """Build or extend every index that the schema asks for, in one commit that changes no answer.
@@ -37,13 +39,18 @@ class Maintenance:
         return index_status(self._repository, branch)
 
     def optimize(
-        self, branch: str = MAIN, actor: str | None = None, *, engine: str = "arrow", **options: int
-    ) -> OptimizeReport:
+        self, branch: str = MAIN, actor: str | None = None, *, auto: bool = False, dry_run: bool = False,
+        target_rows: int = TARGET_ROWS, engine: str = "arrow",
+    ) -> OptimizeReport:  # fmt: skip
         """Merge small fragments, drop deleted rows and extend indexes, beside writers; one commit, or none.
 
+        `auto` leaves tables alone that are not worth it yet, `dry_run` only tells why which would be worked on.
         `target_rows` says how large a fragment may grow. With `engine="spark"` the work is done by Spark tasks.
         """
-        return optimize(self._repository, branch, actor=actor, crew=self._crew(engine), **options)
+        return optimize(
+            self._repository, branch, actor=actor, target_rows=target_rows, auto=auto, dry_run=dry_run, pace=self._pace,
+            crew=self._crew(engine),
+        )  # fmt: skip
 
     def _crew(self, engine: str) -> Crew:
         if engine in ("arrow", "auto"):

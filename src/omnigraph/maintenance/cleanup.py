@@ -12,6 +12,7 @@ import datetime as dt
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from omnigraph import logs
 from omnigraph.errors import ConflictError, InvalidArgument, OmnigraphError
 from omnigraph.maintenance.roots import ManifestHistory, Pin, Retention, find_roots
 from omnigraph.storage.failpoints import Point, hit
@@ -129,7 +130,13 @@ def cleanup(repository: Repository, policy: CleanupPolicy, *, confirm: bool = Fa
     if is_done:  # otherwise the list tells the next run what was on its way
         store.objects.delete([listed])
     _forget_dead_lists(repository, collector.now, confirm=is_done)
-    return _report(removed, collector.given_up_versions, confirmed=True)
+    report = _report(removed, collector.given_up_versions, confirmed=True)
+    logs.event(
+        "cleanup", graph=store.root.uri, objects=report.objects_removed, bytes=report.bytes_removed,
+        versions=report.manifest_versions_removed,
+        errors="; ".join(f"{t.table_key}: {t.error}" for t in report.tables if t.error) or None,
+    )  # fmt: skip
+    return report
 
 
 def _list_condemned(repository: Repository, condemned: Iterable[Condemned]) -> str:

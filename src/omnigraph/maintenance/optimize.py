@@ -8,10 +8,14 @@ very rows keep changing is planned again, and left for the next run after some a
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
+from omnigraph import logs
 from omnigraph.errors import ConflictError, ExpectedVersionMismatch, InvalidArgument, SchemaMoved
+from omnigraph.maintenance.due import ANYTHING, WORTHWHILE, Thresholds, reasons
 from omnigraph.maintenance.indices import ensure_indices, index_status, wanted_indexes
 from omnigraph.schema.catalog import EntityType
 from omnigraph.storage.compaction import TARGET_ROWS, prepare
@@ -29,11 +33,17 @@ from omnigraph.write.coverage import key_columns
 CONCURRENCY_VARIABLE = "OMNIGRAPH_MAINTENANCE_CONCURRENCY"
 CONTENDED = "Contended"
 _ATTEMPTS = 5
+_REST = 4.0
+"""A run that met writers is followed by so many times its own length of rest, if another one follows at once."""
+_LONGEST_REST = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class TableOptimizeStats:
-    """What was done to one table. `skipped` says why nothing was, where something would have been worth it."""
+    """What was done to one table. `skipped` says why nothing was, where something would have been worth it.
+
+    `due` are the reasons for the work, where they were asked for: by `auto`, or by a dry run.
+    """
 
     table_key: str
     fragments_removed: int = 0
@@ -41,35 +51,90 @@ class TableOptimizeStats:
     committed: bool = False
     skipped: str | None = None
     pending_indexes: tuple[str, ...] = ()
+    due: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class OptimizeReport:
-    """The outcome; `commit` is None when there was nothing to do."""
+    """The outcome; `commit` is None when there was nothing to do, or in a dry run."""
 
     branch: str
     tables: tuple[TableOptimizeStats, ...]
     commit: GraphCommit | None
 
 
+class Pace:
+    """Rests between runs that met writers, so that upkeep without a pause leaves most of the machine to them."""
+
+    def __init__(self) -> None:
+        self._until = 0.0
+
+    def rest(self) -> None:
+        """Wait until the next run may begin: not at all, unless the last one met writers just now."""
+        time.sleep(max(0.0, self._until - time.monotonic()))
+
+    def ran(self, seconds: float, *, beside_writers: bool) -> None:
+        """Note how long a run took."""
+        pause = min(_REST * seconds, _LONGEST_REST) if beside_writers else 0.0
+        self._until = time.monotonic() + pause
+
+
 def optimize(
     repository: Repository, branch: str = MAIN, *, actor: str | None = None, target_rows: int = TARGET_ROWS,
-    crew: Crew = HERE,
+    auto: bool = False, dry_run: bool = False, pace: Pace | None = None, crew: Crew = HERE,
 ) -> OptimizeReport:  # fmt: skip
-    """Optimize every table of a branch."""
-    repository.store.require_writable()
+    """Optimize every table of a branch; with `auto` those that are worth it."""
+    if not dry_run:
+        repository.store.require_writable()
     if target_rows < 1:
         raise InvalidArgument("target_rows must be at least 1")
+    due: dict[str, tuple[str, ...]] = {}
+    if auto or dry_run:
+        due = _due(repository, branch, WORTHWHILE if auto else ANYTHING, target_rows)
+        if dry_run or not any(due.values()):
+            return OptimizeReport(branch, tuple(TableOptimizeStats(k, due=why) for k, why in due.items()), None)
+    pace = pace or Pace()
+    pace.rest()
+    begun = time.monotonic()
     repository.store.wait_for_upkeep()
     repository.recovery.sweep_if_due()
-    done = _Optimizer(repository, branch, actor, target_rows, crew).run()
+    state = repository.head(branch)
+    chosen = [key for key in due if due[key]] if auto else None
+    done = _Optimizer(repository, branch, actor, target_rows, crew).run(state, chosen)
     vectors = _with_vector_indexes(repository, branch, actor, crew)
     pending: dict[str, list[str]] = {}
     for status in index_status(repository, branch):
         if status.covered_rows < status.rows:
             pending.setdefault(status.table_key, []).append(status.property)
-    tables = tuple(replace(t, pending_indexes=tuple(pending.get(t.table_key, ()))) for t in done.tables)
+    own = sum(commit is not None for commit in (done.commit, vectors))
+    others = repository.recent_head(branch).version - state.version - own
+    seconds = time.monotonic() - begun
+    pace.ran(seconds, beside_writers=others > 0)
+    _tell(repository, done, seconds)
+    tables = tuple(
+        replace(t, pending_indexes=tuple(pending.get(t.table_key, ())), due=due.get(t.table_key, ()))
+        for t in done.tables
+    )
     return replace(done, tables=tables, commit=vectors or done.commit)
+
+
+def _tell(repository: Repository, done: OptimizeReport, seconds: float) -> None:
+    logs.event(
+        "optimize", graph=repository.store.root.uri, branch=done.branch, seconds=round(seconds, 3),
+        commit=done.commit.graph_commit_id if done.commit is not None else None,
+        tables=",".join(t.table_key for t in done.tables if t.committed),
+        skipped=",".join(t.table_key for t in done.tables if t.skipped) or None,
+    )  # fmt: skip
+
+
+def _due(repository: Repository, branch: str, wanted: Thresholds, target_rows: int) -> dict[str, tuple[str, ...]]:
+    """Why each table should be optimized. Tables that did not change since they were last opened cost nothing."""
+    state = repository.head(branch)
+    catalog = repository.store.catalog(state.schema_hash)
+    return {
+        key: reasons(open_table(repository.store, entry), catalog.type_of(key), wanted, target_rows)
+        for key, entry in sorted(state.tables.items())
+    }
 
 
 def _with_vector_indexes(repository: Repository, branch: str, actor: str | None, crew: Crew) -> GraphCommit | None:
@@ -104,10 +169,10 @@ class _Optimizer:
         self._target_rows = target_rows
         self._stats: dict[str, TableOptimizeStats] = {}
 
-    def run(self) -> OptimizeReport:
-        state = self._repository.head(self._branch)
+    def run(self, state: ManifestState, keys: Sequence[str] | None = None) -> OptimizeReport:
+        """Optimize these tables, or all, beginning with a state of the branch."""
         self._stats = {key: TableOptimizeStats(key) for key in sorted(state.tables)}
-        changes = self._prepared(state, sorted(state.tables))
+        changes = self._prepared(state, sorted(state.tables) if keys is None else keys)
         commit: GraphCommit | None = None
         for attempt in range(_ATTEMPTS):
             if not changes:
@@ -135,7 +200,7 @@ class _Optimizer:
     def _skip(self, key: str) -> None:
         self._stats[key] = TableOptimizeStats(key, skipped=CONTENDED)
 
-    def _prepared(self, state: ManifestState, keys: list[str]) -> dict[str, TableChange]:
+    def _prepared(self, state: ManifestState, keys: Sequence[str]) -> dict[str, TableChange]:
         """Changes of the tables that something can be done for, several at a time."""
         catalog = self._store.catalog(state.schema_hash)
 

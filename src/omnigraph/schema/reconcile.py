@@ -15,6 +15,7 @@ from omnigraph.schema.catalog import Catalog
 
 Json = dict[str, Any]
 _SETS = ("values", "uniques", "indexes", "ranges", "checks", "implements", "annotations")
+_COLUMN = ".column"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +121,8 @@ def _merge(where: str, base: Any, ours: Any, theirs: Any, problems: list[SchemaP
         return _merge_parts(where, base if isinstance(base, dict) else {}, ours, theirs, problems)
     if where.rpartition(".")[2] in _SETS and isinstance(ours, list) and isinstance(theirs, list):
         return _merge_sets(base if isinstance(base, list) else [], ours, theirs)
+    if where.endswith(_COLUMN) and isinstance(ours, str) and isinstance(theirs, str):
+        return ours  # both widened it, each into a column of its own; whether to the same type is said by the type
     problems.append(SchemaProblem(where, f"both branches changed {where}", *map(_shown, (base, ours, theirs))))
     return ours
 

@@ -5,6 +5,7 @@ Substrate errors are typed only in part, so this module may look at message text
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +13,15 @@ from contextlib import contextmanager
 import obstore.exceptions as ob
 from lance.commit import CommitConflictError
 
-from omnigraph.errors import CommitLost, CorruptGraph, MissingData, OmnigraphError, StorageError, StoreUnavailable
+from omnigraph.errors import (
+    CommitLost,
+    CorruptGraph,
+    MissingData,
+    OmnigraphError,
+    StorageError,
+    StoreFull,
+    StoreUnavailable,
+)
 
 _MISSING = ("not found", "no such file", "was not found", "does not exist", "404")
 _CORRUPT = (
@@ -25,10 +34,11 @@ _CORRUPT = (
     "too short",
     "eof",
 )
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_FULL = ("no space left", "storagefull", "quota exceeded", "file too large", "filetoolarge")
 _UNREACHABLE = (
     "permission denied",
     "read-only file system",
-    "no space left",
     "connect",
     "timed out",
     "credential",
@@ -62,6 +72,10 @@ def translate(error: BaseException, doing: str) -> OmnigraphError:
         return StoreUnavailable(
             f"{doing} failed: there are no credentials for S3",
             hint="set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (and AWS_REGION, AWS_ENDPOINT_URL where needed)",
+        )
+    if getattr(error, "errno", None) in _NO_ROOM or any(word in text for word in _FULL):
+        return StoreFull(
+            message, hint="free some space and repeat it; what was not acknowledged did not happen, the rest is safe"
         )
     if isinstance(error, (ob.PermissionDeniedError, ob.UnauthenticatedError, PermissionError)):
         return StoreUnavailable(message, hint="check the permissions of the directory or the credentials of the bucket")

@@ -7,13 +7,16 @@ first, and when the store leaves even that open the caller gets `OutcomeUnknown`
 
 from __future__ import annotations
 
+import logging
 import random
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from omnigraph import logs
 from omnigraph.errors import (
     CommitLost,
+    ConflictError,
     CorruptGraph,
     OmnigraphError,
     OutcomeUnknown,
@@ -21,6 +24,7 @@ from omnigraph.errors import (
     PreconditionFailed,
     PublishContention,
     StorageError,
+    StoreUnavailable,
 )
 from omnigraph.storage.manifest_table import ManifestVersion
 from omnigraph.versioning import history
@@ -65,6 +69,7 @@ class Publisher:
         try:
             commit = self._until_published(tip, attempt)
         except OmnigraphError as error:
+            self._tell_failure(attempt, error)
             self._report_failure(plan, attempt, error, keep_intent)
             raise
         except KeyboardInterrupt:
@@ -148,15 +153,43 @@ class Publisher:
             target, commit = next_state(state, attempt.plan)
             try:
                 won = self._swap(tip, opened, history.settle(self._store.objects, target), read_at, attempt.unflushed())
-            except StorageError:
+            except StorageError as error:
                 attempt.unknown_slot = target.version
+                self._require_hope(tip, attempt, error)
                 attempt.pause_or_give_up()
                 tip.reload()
                 continue
             attempt.flushed()
             if won:
+                self._tell(attempt, commit)
                 return commit
             attempt.pause_or_give_up()
+
+    def _tell(self, attempt: _Attempt, commit: GraphCommit) -> None:
+        logs.event(
+            "commit.published", graph=self._store.root.uri, branch=attempt.plan.branch, commit=commit.graph_commit_id,
+            kind=commit.kind, version=commit.manifest_version, actor=commit.actor_id,
+            tables=",".join(change.table_key for change in attempt.plan.changes), ms=attempt.milliseconds,
+        )  # fmt: skip
+
+    def _tell_failure(self, attempt: _Attempt, error: OmnigraphError) -> None:
+        plan = attempt.plan
+        name = "commit.conflict" if isinstance(error, ConflictError) else "commit.failed"
+        # Upkeep that loses a race is tried again.
+        level = logging.DEBUG if plan.op_class == MAINTENANCE else logging.WARNING
+        logs.event(
+            name, level, graph=self._store.root.uri, branch=plan.branch, commit=plan.commit_id, kind=plan.kind,
+            code=error.code, message=error.message, ms=attempt.milliseconds,
+        )  # fmt: skip
+
+    def _require_hope(self, tip: BranchTip, attempt: _Attempt, error: StorageError) -> None:
+        """Raise where trying again is in vain: a disk that is full or closed to us. There a look tells the outcome."""
+        if not (isinstance(error, StoreUnavailable) and self._store.root.is_local):
+            return
+        state, _ = tip.reload()
+        if history.find(self._store.objects, state, attempt.plan.commit_id) is None:
+            attempt.unknown_slot = None
+            raise error
 
     def _swap(
         self, tip: BranchTip, opened: ManifestVersion, target: ManifestState, read_at: float, files: Sequence[str]
@@ -196,11 +229,17 @@ class _Attempt:
         self.plan = plan
         self.unknown_slot: int | None = None
         self._store = store
-        self._deadline = ticks() + store.settings.publish_deadline
+        self._begun = ticks()
+        self._deadline = self._begun + store.settings.publish_deadline
         self._moved = 0
         self._pause = _BACKOFF_FIRST
         # A plan with an intent was flushed before the intent said that it may be published.
         self._flushed = {name for change in plan.changes for name in change.files} if plan.has_intent else set[str]()
+
+    @property
+    def milliseconds(self) -> float:
+        """Since it began."""
+        return round((ticks() - self._begun) * 1000, 1)
 
     def settle_unknown(self, state: ManifestState) -> None:
         """A swap of unknown outcome is settled once its slot is taken and the commit is not in the lineage."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import logging
 import threading
 import warnings
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from omnigraph import logs
 from omnigraph.errors import ConflictError, CorruptGraph, FormatUnsupported, MissingData, NotFound, PlanExpired
 from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.layout import AUDIT
@@ -208,6 +210,10 @@ class Recovery:
         self._store.objects.put_new_json(f"{AUDIT}/{files.commit_id}.json", asdict(record))
         hit(Point.RECOVERY_AUDITED)
         self._intents.remove_all(files)
+        logs.event(
+            "recovery", logging.WARNING, graph=self._store.root.uri, branch=record.branch, operation=files.commit_id,
+            outcome=kind, writer=record.writer_kind, reason=reason,
+        )  # fmt: skip
         return record
 
     def _published(self, header: dict[str, Any]) -> GraphCommit | None:

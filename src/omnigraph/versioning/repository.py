@@ -9,6 +9,7 @@ import datetime as dt
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TypeVar
 
 from omnigraph.errors import (
     BranchNotFound,
@@ -33,6 +34,7 @@ from omnigraph.versioning.tips import Tips, require_readable
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 Target = str | int | dt.datetime | None
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,14 +212,20 @@ class Repository:
             raise self._reclaimed(state)
 
     @contextmanager
-    def reading(self, state: ManifestState) -> Iterator[None]:
-        """Reads of a state's tables. What cleanup has taken away meanwhile is reported as that."""
+    def reading(self, *states: ManifestState) -> Iterator[None]:
+        """Reads of the tables of some states. What cleanup has taken away meanwhile is reported as that."""
         try:
             yield
         except MissingData as error:
-            if self.store.manifests.has_version(manifest_path(state.native_branch), state.version):
-                raise
-            raise self._reclaimed(state) from error
+            for state in states:
+                if not self.store.manifests.has_version(manifest_path(state.native_branch), state.version):
+                    raise self._reclaimed(state) from error
+            raise
+
+    def read_through(self, items: Iterable[T], *states: ManifestState) -> Iterator[T]:
+        """Items that are read from the tables of some states while they are asked for."""
+        with self.reading(*states):
+            yield from items
 
     def _reclaimed(self, state: ManifestState) -> HistoricalVersionReclaimed:
         return HistoricalVersionReclaimed(

@@ -68,7 +68,8 @@ def require_holds(store: GraphStore, plan: PublishPlan, state: ManifestState) ->
 
 def _require_graftable(plan: PublishPlan, state: ManifestState, moved: set[str], logically: set[str]) -> None:
     """Adopting a pin may pass over maintenance of the pin that it replaces; a reshaped pin may not."""
-    adopted = {e.table_key for e in plan.graft.adopted}
+    was = plan.graft.renamed
+    adopted = {was.get(e.table_key, e.table_key) for e in plan.graft.adopted}
     for key in sorted(moved & plan.graft.keys):
         if key in logically or key not in adopted:
             pin = plan.pins[key]

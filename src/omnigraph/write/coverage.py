@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 
+from omnigraph import logs
 from omnigraph.errors import ConflictError, OmnigraphError
 from omnigraph.schema.catalog import EdgeType, EntityType
 from omnigraph.storage.crew import HERE, Crew
@@ -140,6 +141,10 @@ def fold(
     else:
         repository.publisher.publish_in_turn(tip, plan)
     hit(Point.FOLD_PUBLISHED)
+    logs.event(
+        "fold", graph=store.root.uri, branch=state.branch, table=entry.table_key,
+        fragments=f"{len(base.fragments)}->{len(table.fragments)}",
+    )  # fmt: skip
 
 
 def _files(base: Table, table: Table) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ row over what changed, and the source's rows are written anew onto the target's 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -33,7 +33,7 @@ from omnigraph.versioning.store import GraphStore
 from omnigraph.write.merge_check import check_merge
 from omnigraph.write.merge_conflicts import Conflict, ConflictKind, Decisions, Strategy
 from omnigraph.write.merge_rows import TableMerge, merge_table
-from omnigraph.write.reshape import fits, reshaped
+from omnigraph.write.reshape import clashes, fits, reshaped, rewritten
 from omnigraph.write.transaction import WriteTxn
 from omnigraph.write.validation.edges import ends_of
 
@@ -76,7 +76,8 @@ def merge_branch(
     sides = Sides(repository.store, repository.at(relation.base), txn.base, theirs)
     merging = _Merging(txn, relation, sides, decisions, property_level=property_level)
     is_forward = relation.base.graph_commit_id == txn.base.head
-    plan = merging.fast_forward() if is_forward else merging.merged()
+    with repository.reading(*sides.states):
+        plan = merging.fast_forward() if is_forward else merging.merged()
     result = MergeResult(
         source=source, target=into, outcome=FAST_FORWARD if is_forward else MERGED, conflicts=tuple(plan.conflicts),
         base_commit_id=relation.base.graph_commit_id,
@@ -89,7 +90,8 @@ def merge_branch(
             f"{source} and {into} contradict each other in {count} place{'s' if count > 1 else ''}; nothing was merged",
             result.open_conflicts,
         )
-    return replace(result, commit=merging.publish(plan))
+    with repository.reading(*sides.states):
+        return replace(result, commit=merging.publish(plan))
 
 
 class Sides:
@@ -250,9 +252,11 @@ class _Merging:
             return False
         if before.type_id != entry.type_id or before.row_count != entry.row_count:
             return True
+        here, there = (side[entry.type_id].entity for side in (self._sides.ours, self._sides.theirs))
+        if before.content_version == entry.content_version or not fits(here, there):
+            return True
         # As many rows as before: perhaps the edits of the branch add up to nothing.
-        same_content = before.content_version == entry.content_version
-        return same_content or bool(self.theirs(entry.table_key).ids)
+        return bool(self.theirs(entry.table_key).ids)
 
     def merged(self) -> _Plan:
         """Both moved: adopt what only the source changed, merge what both did."""
@@ -267,7 +271,10 @@ class _Merging:
             self._merges[key] = (merge, [])
         adopted = [k for k in self._types if self._is_adoptable(k)]
         entries = tuple(replace(self._sides.theirs[self._types[k].type_id].entry, table_key=k) for k in adopted)
-        merges = {k: m for k, (m, _) in self._merges.items() if k not in adopted and not m.is_empty}
+        # Also what only the source changed, where the schemas differ so that its pin cannot stand in for the target's.
+        written = {k: self._merge(k)[0] for k in self._types if k not in adopted and self.theirs_changed(k)}
+        written |= {k: m for k, (m, _) in self._merges.items() if k not in adopted}
+        merges = {k: m for k, m in written.items() if not m.is_empty}
         kept = tuple(k for k in self._types if k not in adopted and self._types[k].type_id in self._sides.ours)
         removed = tuple(
             p.entry.table_key for i, p in self._sides.ours.items() if i not in {t.type_id for t in self._types.values()}
@@ -297,24 +304,28 @@ class _Merging:
                 continue
             for side in (self._sides.ours, self._sides.theirs):
                 here = side.get(type_id)
-                if here is not None and not is_unchanged(base.entry, here.entry):
+                if here is not None and self._has_edits(base, here):
                     key = here.entity.table_key
                     found.append(_schema_conflict(key, f"one branch dropped {key}, the other changed its rows"))
         return found
+
+    def _has_edits(self, base: Pinned, here: Pinned) -> bool:
+        """Whether rows differ in the end. Edits that were taken back are none."""
+        if is_unchanged(base.entry, here.entry):
+            return False
+        return bool(table_delta(self._sides.store, base, here, here.entity, lineal=True).ids)
 
     # --- doing it -------------------------------------------------------------------------------------------------
 
     def publish(self, plan: _Plan) -> GraphCommit:
         """Write and publish the merge."""
-        renamed: dict[str, str] = {}
+        renamed = self._renamed((*plan.kept, *(entry.table_key for entry in plan.adopted)))
         effects: dict[str, Effect] = {}
         changed: list[TableEntry] = []
         files: list[str] = []
         for key in plan.kept:
             here = self._sides.ours[self._types[key].type_id]
             merge = plan.merges.get(key)
-            if here.entity.table_key != key:
-                renamed[key] = here.entity.table_key
             if key in renamed or not fits(here.entity, self._types[key]):
                 entry, written = self._reshaped(here, self._types[key], merge)
                 changed.append(entry)
@@ -334,13 +345,21 @@ class _Merging:
         requirements = [r for r in plan.requirements if r.table_key in self._txn.base.tables]
         return self._txn.commit(effects, requirements, graft=graft, files=files)
 
+    def _renamed(self, keys: Iterable[str]) -> dict[str, str]:
+        """Tables that have another key in the merged schema than on the target, with the latter."""
+        here = {key: self._sides.ours.get(self._types[key].type_id) for key in keys}
+        return {key: p.entity.table_key for key, p in here.items() if p is not None and p.entity.table_key != key}
+
     def _parted(self, plan: _Plan) -> tuple[str, ...]:
         adopted = {entry.table_key for entry in plan.adopted}
         return tuple(k for k in self._types if k not in adopted and self.theirs_changed(k))
 
     def _reshaped(self, here: Pinned, want: EntityType, merge: TableMerge | None) -> tuple[TableEntry, tuple[str, ...]]:
         store = self._sides.store
-        made = reshaped(store, here.entry, here.entity, want)
+        if clashes(open_table(store, here.entry), here.entity, want):
+            made = rewritten(store, here.entry, here.entity, want, self._txn.commit_id)
+        else:
+            made = reshaped(store, here.entry, here.entity, want)
         if merge is None:
             return made.entry, made.files
         effect = merge.effect(store.tables, open_table(store, made.entry))

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from omnigraph.schema.catalog import Catalog, EdgeType, EntityType
 from omnigraph.storage.lookup import rows_where_any
 from omnigraph.storage.tables import Table
-from omnigraph.versioning.diff import TableDelta
+from omnigraph.versioning.diff import TableDelta, public_row
 from omnigraph.versioning.plan import KeysPresent, NoIncident, Requirement
 from omnigraph.write.merge_conflicts import OURS, THEIRS, Conflict, ConflictKind, Decisions
 from omnigraph.write.merge_rows import TableMerge
@@ -207,7 +207,7 @@ def _orphan(
     return Conflict(
         kind=ConflictKind.ORPHAN_EDGE, entity_kind="edge", type_name=edge.name, entity_id=row["id"],
         message=f"{edge.name} {row['id']!r} names {node} {row[end.column]!r}, which the other branch deleted",
-        ours=ours, theirs=theirs, resolution=side,
+        ours=ours and public_row(edge, ours), theirs=theirs and public_row(edge, theirs), resolution=side,
     )  # fmt: skip
 
 

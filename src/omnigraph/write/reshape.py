@@ -50,6 +50,12 @@ def fits(have: EntityType, want: EntityType) -> bool:
     return not missing_columns(have, want) and not tight_columns(have, want)
 
 
+def clashes(table: Table, have: EntityType, want: EntityType) -> bool:
+    """True when a column that is to be added lies in the table already, hidden: dropped here, and kept elsewhere."""
+    present = set(table.schema.names)
+    return any(column.field.name in present for column in missing_columns(have, want))
+
+
 def reshaped(store: GraphStore, entry: TableEntry, have: EntityType, want: EntityType) -> Reshaped:
     """The table with every column of `want`. Its rows, and so its content version, stay what they are."""
     if fits(have, want):

@@ -38,12 +38,16 @@ Grace = Annotated[
     ),
 ]  # fmt: skip
 Force = Annotated[bool, typer.Option("--force", help="Accept a grace below one minute beside a live writer.")]
+Auto = Annotated[bool, typer.Option("--auto", help="Only tables that are worth it; cheap when none is.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say which tables would be worked on, and why.")]
 Confirm = Annotated[bool, typer.Option("--confirm", help="Delete. Without it, only say what would go.")]
 
 
 def optimize(
     uri: options.Uri = None,
     *,
+    auto: Auto = False,
+    dry_run: DryRun = False,
     branch: options.Branch = None,
     engine: options.Workers = options.Engine.arrow,
     actor: options.Actor = None,
@@ -52,11 +56,18 @@ def optimize(
     json: options.Json = False,
 ) -> None:
     """Merge small fragments, drop deleted rows and extend indexes, in one commit that changes no answer."""
-    graph = options.open_to_write("optimize", uri, store, quiet=quiet)
-    report = graph.maintenance.optimize(branch or "main", actor, engine=engine.value)
+    if dry_run:
+        graph = options.open_to_read(options.location(uri, store))
+    else:
+        graph = options.open_to_write("optimize", uri, store, quiet=quiet)
+    report = graph.maintenance.optimize(branch or "main", actor, auto=auto, dry_run=dry_run, engine=engine.value)
     commit = report.commit.graph_commit_id if report.commit is not None else None
     if json:
         print_json({"uri": graph.uri, "branch": report.branch, "commit": commit, "datasets": _datasets(report.tables)})
+        return
+    if dry_run:
+        print_table(["table", "due"], [(t.table_key, ", ".join(t.due) or "-") for t in report.tables])
+        print_line("nothing was changed" if any(t.due for t in report.tables) else "nothing to optimize")
         return
     head = ["table", "fragments", "outcome", "pending indexes"]
     rows = [

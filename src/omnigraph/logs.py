@@ -1,0 +1,84 @@
+"""What happens to graphs, as events on the logger `omnigraph`. Silent until an application or `OMNIGRAPH_LOG` listens.
+
+Handlers are the application's business: only `OMNIGRAPH_LOG` makes us attach one, to our own logger and never to the
+root. An event has a name and fields; they are the record's `event` and `fields`, and its message is both as text.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import logging
+import os
+import sys
+from typing import Any
+
+from omnigraph.errors import InvalidArgument
+
+VARIABLE = "OMNIGRAPH_LOG"
+LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+_FORMATS = ("text", "json")
+_logger = logging.getLogger("omnigraph")
+_logger.addHandler(logging.NullHandler())
+_attached: dict[str, logging.Handler] = {}
+
+
+def event(name: str, level: int = logging.INFO, **fields: Any) -> None:
+    """Tell whoever listens. Costs next to nothing when nobody does; fields that are None are left out."""
+    if _logger.isEnabledFor(level):
+        told = {key: value for key, value in fields.items() if value is not None}
+        text = " ".join((name, *(f"{key}={_plain(value)}" for key, value in told.items())))
+        _logger.log(level, "%s", text, extra={"event": name, "fields": told})
+
+
+def configure() -> None:
+    """Attach the handler that `OMNIGRAPH_LOG` asks for: a level, `json` or `text`, or both with a comma."""
+    text = os.environ.get(VARIABLE, "").strip().lower()
+    if text in _attached:
+        return
+    for handler in _attached.values():
+        _logger.removeHandler(handler)
+    _attached.clear()
+    if text in ("", "off"):
+        return
+    level, form = _parsed(text)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Json() if form == "json" else _Text())
+    _logger.addHandler(handler)
+    _logger.setLevel(level)
+    _attached[text] = handler
+
+
+def _parsed(text: str) -> tuple[int, str]:
+    level, form = logging.INFO, "text"
+    for word in (part.strip() for part in text.split(",")):
+        if word in LEVELS:
+            level = LEVELS[word]
+        elif word in _FORMATS:
+            form = word
+        else:
+            raise InvalidArgument(
+                f"{VARIABLE} is {text!r}", hint=f"use {', '.join(LEVELS)}, {', '.join(_FORMATS)}, or a pair: info,json"
+            )
+    return level, form
+
+
+def _plain(value: Any) -> str:
+    text = str(value)
+    return json.dumps(text) if any(c.isspace() or c in '"=' for c in text) or not text else text
+
+
+def _moment(record: logging.LogRecord) -> str:
+    return dt.datetime.fromtimestamp(record.created, dt.UTC).isoformat(timespec="milliseconds")
+
+
+class _Text(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return f"{_moment(record)} {record.levelname} {record.getMessage()}"
+
+
+class _Json(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        head = {"time": _moment(record), "level": record.levelname.lower(), "process": record.process}
+        name = getattr(record, "event", record.getMessage())
+        return json.dumps({**head, "event": name, **getattr(record, "fields", {})}, default=str)

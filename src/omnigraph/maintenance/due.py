@@ -1,0 +1,46 @@
+"""What there is to optimize, told from metadata: the fragments of a table and what its indexes cover. Reads no row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from omnigraph.maintenance.indices import wanted_indexes
+from omnigraph.schema.catalog import EntityType
+from omnigraph.storage.search_indexes import MIN_VECTORS, rows_of, uncovered
+from omnigraph.storage.tables import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """From where on a table is worth the work. Shares are of its rows."""
+
+    small_fragments: int
+    deleted_share: float
+    uncovered_rows: int
+    uncovered_share: float
+
+
+ANYTHING = Thresholds(small_fragments=2, deleted_share=0.1, uncovered_rows=1, uncovered_share=0.0)
+"""What an optimize without further words does something about."""
+WORTHWHILE = Thresholds(small_fragments=32, deleted_share=0.2, uncovered_rows=1024, uncovered_share=0.1)
+"""What `auto` waits for: less than that, no reader notices."""
+
+
+def reasons(table: Table, entity: EntityType, wanted: Thresholds, target_rows: int) -> tuple[str, ...]:
+    """Why a table should be optimized; empty when it need not be."""
+    fragments = table.fragments.values()
+    rows = sum(f.num_rows for f in fragments)
+    stored = sum(f.physical_rows for f in fragments)
+    small = sum(f.num_rows < target_rows // 2 for f in fragments)
+    found = []
+    if small >= wanted.small_fragments:
+        found.append(f"{small} small fragments")
+    if stored and (stored - rows) / stored > wanted.deleted_share:
+        found.append(f"{(stored - rows) / stored:.0%} of the rows deleted")
+    for name, index in wanted_indexes(entity):
+        if index is None or (index.kind == "vector" and rows < MIN_VECTORS):
+            continue
+        bare = rows_of(table, uncovered(table, index))
+        if bare >= wanted.uncovered_rows and bare > wanted.uncovered_share * rows:
+            found.append(f"{bare} rows without index {name}")
+    return tuple(found)
