@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from omnigraph.errors import ConflictError, DataError, OmnigraphError
-from omnigraph.execution.spark.tasks import refusal_in
+from omnigraph.execution.spark.tasks import accepted, answered, refusal_in
 from omnigraph.pipeline import narrowing
 from omnigraph.pipeline.narrowing import Screener
 from omnigraph.pipeline.settle import LoadTerms, Settlement, stage_job
@@ -253,13 +253,9 @@ class _Driver:
 
     def _tasks(self, function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
         """Apply a function to every item, a task each."""
-        with self._watching():
-            tasks = self._spark.sparkContext.parallelize(items, len(items)).map(lambda item: _answered(function, item))
-            found: list[Any] = tasks.collect()
-        for each in found:
-            if isinstance(each, OmnigraphError):
-                raise each
-        return found
+        with self._watching(), _as_itself():
+            tasks = self._spark.sparkContext.parallelize(items, len(items))
+            return accepted(tasks.map(lambda item: answered(lambda: function(item))).collect())
 
     def _skip(self, places: set[Place]) -> None:
         """Stage the splits that hold some rows again, without them."""
@@ -272,11 +268,3 @@ class _Driver:
         with contextlib.suppress(OmnigraphError):
             for commit_id in self._scratch:
                 self._store.objects.delete_prefix(f"{STAGING}/{commit_id}/")
-
-
-def _answered(function: Callable[[Any], Any], item: Any) -> Any:
-    """What a task did, or the error that stopped it: Spark would show a stack of two languages."""
-    try:
-        return function(item)
-    except OmnigraphError as error:
-        return error

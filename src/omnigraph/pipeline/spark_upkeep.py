@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.errors import OmnigraphError, StorageError
+from omnigraph.errors import StorageError
+from omnigraph.execution.spark.tasks import accepted, answered, refusal_in
 from omnigraph.execution.spark.workers import store_of
 from omnigraph.graph import Graph
 from omnigraph.maintenance import indices as index_upkeep
@@ -54,23 +55,12 @@ def spark_crew(spark: SparkSession, uri: str, how: Perform = perform) -> Crew:
         if not works:
             return []
         try:
-            answers = context.parallelize(works, len(works)).map(lambda work: _answered(uri, work, how)).collect()
+            tasks = context.parallelize(works, len(works))
+            return accepted(tasks.map(lambda work: answered(lambda: how(store_of(uri).tables, work))).collect())
         except (PySparkException, Py4JError, OSError, AttributeError) as error:
             # A task failed too often, or the session was stopped: a stopped one lacks the attributes of a live one.
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-            raise StorageError(f"the tasks that maintain {uri} failed: {reason}") from error
-        for each in answers:
-            if isinstance(each, OmnigraphError):
-                raise each
-        found: list[Any] = answers
-        return found
+            failed = StorageError(f"the tasks that maintain {uri} failed: {reason}")
+            raise refusal_in(str(error)) or failed from error
 
     return Crew(do, max(1, context.defaultParallelism))
-
-
-def _answered(uri: str, work: Work, how: Perform) -> Any:
-    """What a task did, or the error that stopped it: Spark would show a stack of two languages."""
-    try:
-        return how(store_of(uri).tables, work)
-    except OmnigraphError as error:
-        return error

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,6 +42,27 @@ def refusal_in(text: str) -> errors.OmnigraphError | None:
     said = json.loads(found.group(1))
     error: errors.OmnigraphError = getattr(errors, said["class"])(said["message"], hint=said["hint"])
     return error
+
+
+def answered(work: Callable[[], Any]) -> Any:
+    """What a task found, or the error that stopped it, which Spark would show as a stack of two languages.
+
+    An error of the store is raised: it may answer the next attempt, and Spark makes one.
+    """
+    try:
+        return work()
+    except errors.StorageError as error:
+        raise TaskRefusal(error) from error
+    except errors.OmnigraphError as error:
+        return error
+
+
+def accepted(answers: list[Any]) -> list[Any]:
+    """The answers of tasks, unless one of them is an error."""
+    for each in answers:
+        if isinstance(each, errors.OmnigraphError):
+            raise each
+    return answers
 
 
 @dataclass(frozen=True)
