@@ -10,7 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.errors import CommitLost, CorruptGraph, MissingData, OmnigraphError, StorageError, StoreFull, StoreUnavailable
+from omnigraph.errors import (
+    CommitLost,
+    CorruptGraph,
+    MissingData,
+    OmnigraphError,
+    StorageError,
+    StoreFull,
+    StoreUnavailable,
+)
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.effects import AppendRows, ReplaceRows, effect_from_json, effect_to_json
 from omnigraph.storage.faults import translate
