@@ -10,7 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.errors import CommitLost, CorruptGraph, MissingData, OmnigraphError, StorageError, StoreUnavailable
+from omnigraph.errors import (
+    CommitLost,
+    CorruptGraph,
+    MissingData,
+    OmnigraphError,
+    StorageError,
+    StoreFull,
+    StoreUnavailable,
+)
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.effects import AppendRows, ReplaceRows, effect_from_json, effect_to_json
 from omnigraph.storage.faults import translate
@@ -119,7 +127,7 @@ def test_effects_round_trip() -> None:
         (OSError("LanceError(IO): Not found: data/x.lance"), MissingData),
         (PermissionError("x"), StoreUnavailable),
         (OSError("error: Permission denied (os error 13)"), StoreUnavailable),
-        (OSError("No space left on device"), StoreUnavailable),
+        (OSError("No space left on device"), StoreFull),
         (ValueError("failed to decode Protobuf"), CorruptGraph),
         (OSError("something else"), StorageError),
     ],
