@@ -12,7 +12,19 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import commit_latency, merging, powerlaw, queries, report, search, spark, throughput, upkeep, writing
+from benchmarks import (
+    commit_latency,
+    merging,
+    powerlaw,
+    queries,
+    report,
+    search,
+    spark,
+    throughput,
+    upkeep,
+    vectors,
+    writing,
+)
 
 SCENARIOS: dict[str, Callable[[Path], report.Table | list[report.Table]]] = {
     "commit latency": commit_latency.measure,
@@ -23,6 +35,7 @@ SCENARIOS: dict[str, Callable[[Path], report.Table | list[report.Table]]] = {
     "queries": queries.measure,
     "power law": powerlaw.measure,
     "search": search.measure,
+    "vectors": vectors.measure,
     "spark loads": spark.measure_loads,
     "spark ranks": spark.measure_ranks,
 }

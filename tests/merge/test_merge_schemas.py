@@ -103,3 +103,26 @@ def test_an_orphan_is_shown_by_public_names(graph: Graph) -> None:
     graph.load({"K": [{"id": "f", "from": "a", "to": "b", "n": 1, "m": 2}]}, branch="late")
     [conflict] = graph.branches.merge("late", dry_run=True).conflicts
     assert conflict.theirs == {"id": "f", "from": "a", "to": "b", "n": 1, "m": 2}
+
+
+@pytest.mark.parametrize("side", [None, "ours", "theirs"])
+def test_edges_of_a_new_type_never_arrive_without_their_nodes(graph: Graph, side: str | None) -> None:
+    """The source brings an edge type that the target does not know, with an edge to a node that the target deleted."""
+    graph.schema.apply(BASE + "\nedge Likes: P -> P", branch="dev")
+    likes = [{"id": "kept", "from": "a", "to": "a"}, {"id": "lost", "from": "a", "to": "b"}]
+    graph.load({"Likes": likes}, branch="dev")
+    graph.delete("P", ["b"])
+    if side is None:
+        with pytest.raises(MergeConflict) as caught:
+            graph.branches.merge("dev")
+        assert [(c.kind, c.entity_id) for c in caught.value.conflicts] == [("OrphanEdge", "lost")]
+        return
+    assert graph.branches.merge("dev", "main", side).outcome == "merged"
+    nodes, edges = ({"a"}, {"kept"}) if side == "ours" else ({"a", "b"}, {"kept", "lost"})
+    assert set(rows(graph, "node:P")) == nodes
+    assert set(rows(graph, "edge:Likes")) == edges
+    assert graph.snapshot().tables["edge:Likes"].row_count == len(edges)
+    assert graph.maintenance.fsck().problems == ()
+    graph.load({"Likes": [{"id": "new", "from": "a", "to": "a"}]}, branch="dev")
+    assert graph.branches.merge("dev", "main", side).outcome == "merged"
+    assert set(rows(graph, "edge:Likes")) == {*edges, "new"}

@@ -219,5 +219,6 @@ def test_a_few_histories() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(0)
 def test_many_histories() -> None:
     run(2_000, 15)

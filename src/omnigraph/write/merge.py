@@ -17,7 +17,7 @@ from omnigraph.schema.catalog import Catalog, EntityType
 from omnigraph.schema.evolve_constraints import added_constraints, joined_constraints, without_constraints
 from omnigraph.schema.format import format_catalog
 from omnigraph.schema.reconcile import Reconciled, reconcile
-from omnigraph.storage.effects import Effect
+from omnigraph.storage.effects import Effect, ReplaceRows
 from omnigraph.storage.tables import Table
 from omnigraph.versioning.ancestry import Lineage, Relation, relate
 from omnigraph.versioning.commits import GraphCommit
@@ -25,7 +25,7 @@ from omnigraph.versioning.contracts import save_contract
 from omnigraph.versioning.diff import Pinned, TableDelta, columns_of, in_shape, is_unchanged, table_delta
 from omnigraph.versioning.graft import Graft
 from omnigraph.versioning.manifest import ManifestState
-from omnigraph.versioning.plan import Requirement, Unmoved
+from omnigraph.versioning.plan import Requirement, TableChange, Unmoved
 from omnigraph.versioning.repository import Repository
 from omnigraph.versioning.snapshot import TableEntry
 from omnigraph.versioning.staging import open_table, stage_change
@@ -332,8 +332,13 @@ class _Merging:
                 files.extend(written)
             elif merge is not None:
                 effects[key] = merge.effect(self._sides.store.tables, self._txn.table(key))
+        adopted: list[TableEntry] = []
+        for entry in plan.adopted:
+            fitted, written = self._without_refused(entry)
+            adopted.append(fitted)
+            files.extend(written)
         graft = Graft(
-            adopted=plan.adopted,
+            adopted=tuple(adopted),
             reshaped=tuple(changed),
             removed=plan.removed,
             renamed=renamed,
@@ -343,7 +348,17 @@ class _Merging:
             commits=self._relation.theirs_only,
         )
         requirements = [r for r in plan.requirements if r.table_key in self._txn.base.tables]
-        return self._txn.commit(effects, requirements, graft=graft, files=files)
+        return self._txn.commit(effects, requirements, graft=graft, files=files, revived=plan.adopted)
+
+    def _without_refused(self, entry: TableEntry) -> tuple[TableEntry, tuple[str, ...]]:
+        """A table that only the source has, without rows that were decided against: edges of nodes that are gone."""
+        merge = self._merges.get(entry.table_key)
+        refused = merge[0].theirs.new.keys() - merge[0].taken if merge is not None else None
+        if not refused:
+            return entry, ()
+        effect = ReplaceRows(tuple(sorted(refused)), ())
+        change = stage_change(self._sides.store, entry, effect, self._txn.commit_id)
+        return self._staged(entry, change), change.files
 
     def _renamed(self, keys: Iterable[str]) -> dict[str, str]:
         """Tables that have another key in the merged schema than on the target, with the latter."""
@@ -364,11 +379,13 @@ class _Merging:
             return made.entry, made.files
         effect = merge.effect(store.tables, open_table(store, made.entry))
         change = stage_change(store, made.entry, effect, self._txn.commit_id)
-        entry = replace(
-            made.entry, staged_version=change.staged_version, row_count=change.row_count, tail=change.tail,
+        return self._staged(made.entry, change), (*made.files, *change.files)
+
+    def _staged(self, entry: TableEntry, change: TableChange) -> TableEntry:
+        return replace(
+            entry, staged_version=change.staged_version, row_count=change.row_count, tail=change.tail,
             high_water=change.high_water, content_version=self._txn.commit_id,
         )  # fmt: skip
-        return entry, (*made.files, *change.files)
 
 
 def _schema_conflict(

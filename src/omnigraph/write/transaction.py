@@ -114,10 +114,11 @@ class WriteTxn:
 
     def commit(
         self, effects: Mapping[str, Effect], requirements: Iterable[Requirement], *, rebase_updates: bool = False,
-        graft: Graft = NO_GRAFT, files: Iterable[str] = (), crew: Crew = HERE,
+        graft: Graft = NO_GRAFT, files: Iterable[str] = (), revived: Iterable[TableEntry] = (), crew: Crew = HERE,
     ) -> GraphCommit:  # fmt: skip
-        """Stage the effects and publish them as one commit. `files` are those that a graft needs on disk.
+        """Stage the effects and publish them as one commit.
 
+        `files` are those that a graft needs on disk, `revived` the entries of other branches that it stands on.
         `crew` builds the indexes of what was written, when that is much.
         """
         # A graft revives pins or brings tables: its intent says so before anything is visible.
@@ -126,7 +127,7 @@ class WriteTxn:
         try:
             plan = self._prepared(effects, tuple(requirements), rebase_updates, has_intent)
             if graft.merged_parent is not None:
-                self.repository.require_kept(graft.adopted)
+                self.repository.require_kept((*graft.adopted, *revived))
         except (OmnigraphError, KeyboardInterrupt) as error:
             if has_intent:
                 self._withdraw(error)
