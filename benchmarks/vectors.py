@@ -83,7 +83,7 @@ def adoption(directory: Path) -> tuple[float, float]:
 
 
 def rewriting(directory: Path) -> tuple[float, float]:
-    """Milliseconds of merging a branch that changed every vector into one that moved on, and of writing them plainly."""
+    """Milliseconds of merging a branch that changed every vector into one that moved on, and of a plain write."""
     from omnigraph import Graph
 
     old, new = docs(0, CHANGED, 1), docs(0, CHANGED, 2)
@@ -164,8 +164,12 @@ def measure(directory: Path) -> Table:
     rows = (
         (f"adopt {ADOPTED:,} new rows of {WIDTH} dimensions", f"{adopt:.1f}", f"{append:.1f} (pylance append)"),
         (f"merge {CHANGED:,} rewritten vectors of {WIDTH} dimensions", f"{merge:.1f}", f"{write:.1f} (pylance write)"),
-        (f"nearest {WANTED} of the {SELECTIVITY:.0%} that pass, {SEARCHED:,} rows", f"{ours:.1f}", f"{theirs:.1f} (LanceDB)"),
-    )  # fmt: skip
+        (
+            f"nearest {WANTED} of the {SELECTIVITY:.0%} that pass, {SEARCHED:,} rows",
+            f"{ours:.1f}",
+            f"{theirs:.1f} (LanceDB)",
+        ),
+    )
     return Table(
         "Rows with embeddings, milliseconds", ("what", "omnigraph", "peer"), rows,
         (
