@@ -1,6 +1,6 @@
 """The same questions on a graph whose degrees follow a power law: persons and follows only, far more of them.
 
-`BENCH_NODES` and `BENCH_EDGES` set its size (a million and ten million for the full scenario).
+`BENCH_NODES` and `BENCH_EDGES` set its size, a million and ten million by default.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from benchmarks.query_engines import write_parquet
 from benchmarks.report import Table, sized
 from benchmarks.social import social
 
-NODES = int(os.environ.get("BENCH_NODES", sized("200000", quick="2000")))
-EDGES = int(os.environ.get("BENCH_EDGES", sized("2000000", quick="20000")))
+NODES = int(os.environ.get("BENCH_NODES", sized("1000000", quick="2000")))
+EDGES = int(os.environ.get("BENCH_EDGES", sized("10000000", quick="20000")))
 WHOLE = ("q1", "q8", "q9")
 ENGINES = ("omnigraph", "kuzu", "ladybug", "duckdb")
 TARGETS = {"q8": (("kuzu",), 0.2), "q9": (("duckdb", "kuzu"), 0.2), "within3": (("ladybug",), 2.0)}

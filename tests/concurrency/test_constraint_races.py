@@ -67,6 +67,19 @@ def test_one_key_is_taken_once(uri: str) -> None:
     assert check_rules(uri) >= ROUNDS
 
 
+def test_one_request_is_applied_once_however_many_processes_repeat_it(uri: str) -> None:
+    text = 'query more() { update Person set { age: age + 1 } where name = "ann" }'
+    Graph.open(uri).load({"Person": [{"name": "ann", "age": 0}]}, mode="merge")
+    with workers(PROCESSES) as crowd:
+        for number in range(ROUNDS):
+            job = ("request", {"text": text, "key": f"request-{number}"})
+            replies = race(crowd, uri, [job] * PROCESSES)
+            assert codes(replies) == {"ok": PROCESSES}, replies
+            assert len({reply["ok"] for reply in replies}) == 1, "all are told of the one commit"
+    ages = {row["name"]: row["age"] for row in Graph.open(uri).rows("node:Person").to_pylist()}
+    assert ages["ann"] == ROUNDS
+
+
 def test_one_unique_value_is_taken_once_by_different_ids(uri: str) -> None:
     with workers(PROCESSES) as crowd:
         for number in range(ROUNDS):

@@ -138,6 +138,12 @@ def do_load(
     return commit.graph_commit_id
 
 
+def do_request(uri: str, text: str, key: str) -> str | None:
+    """A mutation under an idempotency key; the commit that holds it."""
+    commit = _graph(uri).mutate(text, idempotency_key=key).commit
+    return commit.graph_commit_id if commit is not None else None
+
+
 def do_mutate(uri: str, text: str, params: dict[str, Any] | None = None) -> list[int]:
     """Run a mutation; gives the affected counts."""
     result = _graph(uri).mutate(text, params=params)
