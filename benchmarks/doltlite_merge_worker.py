@@ -14,24 +14,25 @@ import sqlite3  # isort: skip
 def main(directory: str, rows: int, theirs: int, ours: int) -> None:
     """A table of `rows`; every line changes `theirs` rows on a branch and `ours` on main, and merges."""
     connection = sqlite3.connect(Path(directory) / f"merge-{rows}.db")
-    connection.execute("CREATE TABLE person (name TEXT PRIMARY KEY, age INT)")
-    connection.executemany("INSERT INTO person VALUES (?, 1)", ((f"p{i:07}",) for i in range(rows)))
+    connection.execute("CREATE TABLE person (name TEXT PRIMARY KEY, age INT, about TEXT)")
+    people = ((f"p{i:07}", f"{i:08}" * 128) for i in range(rows))
+    connection.executemany("INSERT INTO person VALUES (?, 1, ?)", people)
     commit(connection, "init")
     print("ready", flush=True)
     for number, _ in enumerate(sys.stdin):
         branch = f"dev{number}"
         run(connection, "SELECT dolt_branch(?)", branch)
         run(connection, "SELECT dolt_checkout(?)", branch)
-        edit(connection, theirs, number + 2, 0)
+        edit(connection, rows, theirs, number + 2, 0)
         run(connection, "SELECT dolt_checkout('main')")
-        edit(connection, ours, number + 2, 3)
+        edit(connection, rows, ours, number + 2, 3)
         begun = time.perf_counter()
         run(connection, "SELECT dolt_merge(?)", branch)
         print((time.perf_counter() - begun) * 1000, flush=True)
 
 
-def edit(connection: sqlite3.Connection, count: int, age: int, offset: int) -> None:
-    names = ((age, f"p{(i * 7 + offset):07}") for i in range(count))
+def edit(connection: sqlite3.Connection, rows: int, count: int, age: int, offset: int) -> None:
+    names = ((age, f"p{(i * (rows // count) + offset):07}") for i in range(count))
     connection.executemany("UPDATE person SET age = ? WHERE name = ?", names)
     commit(connection, "edit")
 

@@ -65,6 +65,7 @@ def adoption(directory: Path) -> tuple[float, float]:
     def ours(number: int) -> Callable[[], Any]:
         graph = Graph.init(directory / f"adopt-{number}", DOCS)
         graph.load({"Doc": old})
+        graph._store.wait_for_upkeep()
         graph.branches.create("source")
         graph.load({"Doc": new}, branch="source")
         graph._store.wait_for_upkeep()
@@ -91,6 +92,7 @@ def rewriting(directory: Path) -> tuple[float, float]:
     def ours(number: int) -> Callable[[], Any]:
         graph = Graph.init(directory / f"rewrite-{number}", DOCS)
         graph.load({"Doc": old})
+        graph._store.wait_for_upkeep()
         graph.branches.create("bench")
         graph.load({"Doc": docs(CHANGED, 1, 3)})
         graph.load({"Doc": new}, mode="merge", branch="bench")

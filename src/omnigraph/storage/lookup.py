@@ -73,6 +73,7 @@ EMPTY_TAIL = Tail()
 _HASH_BYTES = 8
 _MAX_WRITTEN_HERE = 4096
 _FEW = 256
+_SMALL_TABLE = 4_096
 _written_here: dict[str, frozenset[str]] = {}
 _NO_ADDRESSES = pa.table({"_rowaddr": pa.array([], pa.uint64())})
 
@@ -112,16 +113,47 @@ def locate_perhaps_deleted(table: Table, ids: Sequence[str], tail: Tail) -> Loca
     return Located(tuple(ids) if found.num_rows else (), tuple(found["_rowaddr"].to_pylist()))
 
 
-def existing_ids(table: Table, ids: Sequence[str], tail: Tail) -> frozenset[str]:
-    """Those of `ids` that exist. Fragments that this process wrote itself are answered from memory."""
+def existing_ids(table: Table, ids: Sequence[str], tail: Tail, absent_in: Table | None = None) -> frozenset[str]:
+    """Those of `ids` that exist. Fragments that this process wrote itself are answered from memory.
+
+    `absent_in` is a version that is known to hold none of them: what the two have in common is not looked at.
+    """
     if len(ids) > MAX_LISTED:
         return frozenset(locate(table, ids, tail).ids)
     memory = _memory_of(table)
     found = memory.ids.intersection(ids)
     rest = [i for i in ids if i not in found]
-    if not rest or len(memory.fragments) == len(table.fragments):
+    answered = memory.fragments if absent_in is None else memory.fragments | _common_fragments(absent_in, table)
+    if not answered.union(table.uncovered_fragments).issuperset(table.fragments) and _is_new_to_index(table, rest):
+        answered |= table.covered_fragments
+    if not rest or answered.issuperset(table.fragments):
         return found
-    return found.union(locate(table, rest, tail, answered=memory.fragments).ids)
+    return found.union(locate(table, rest, tail, answered=answered).ids)
+
+
+def _is_new_to_index(table: Table, ids: Sequence[str]) -> bool:
+    """Whether the indexed part of a small table certainly holds none of some ids; its ids are kept in memory."""
+    home = table.index_home
+    if home.indexed_ids is None:
+        covered = [i for i in home.fragments if i in home.covered_fragments]
+        if sum(home.fragments[i].num_rows for i in covered) > _SMALL_TABLE:
+            return False
+        home.indexed_ids = frozenset(home.scan(["id"], fragments=covered)["id"].to_pylist() if covered else ())
+    return home.indexed_ids.isdisjoint(ids)
+
+
+def _common_fragments(before: Table, table: Table) -> frozenset[int]:
+    """Fragments that two versions hold with the same rows."""
+    old = before.fragments
+    return frozenset(
+        i
+        for i, fragment in table.fragments.items()
+        if (was := old.get(i)) is not None
+        and (
+            fragment is was
+            or (fragment.files[0].path == was.files[0].path and fragment.deletion_file == was.deletion_file)
+        )
+    )
 
 
 def _memory_of(table: Table) -> KnownIds:
@@ -262,7 +294,7 @@ def _matches(
     predicate = in_list("id", ids)
     uncovered = table.uncovered_fragments
     parts: list[pa.Table] = []
-    if len(uncovered) < len(table.fragments):
+    if not answered.union(uncovered).issuperset(table.fragments):
         parts.extend(_probe_covered(table, predicate, columns, trusting=trusting))
     open_questions = [i for i in uncovered if i not in answered]
     wanted = frozenset(map(key_hash, ids)) if open_questions else frozenset()

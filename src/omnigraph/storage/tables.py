@@ -55,6 +55,7 @@ class Table:
         self._fragments: dict[int, FragmentMetadata] | None = None
         self._known_fragments = known_fragments or {}
         self.known_ids: KnownIds | None = None
+        self.indexed_ids: frozenset[str] | None = None
         self.located: dict[tuple[str, ...], tuple[tuple[str, ...], tuple[int, ...]]] = {}
         self._coverage: dict[str, frozenset[int]] | None = None
         self._live: dict[int, Places] = {}
@@ -227,6 +228,11 @@ class TableStore:
                 self.root.join(path), version=version, storage_options=self.options, session=self.session
             )
         return self.remember(Table(path, dataset))
+
+    def known(self, path: str, version: int) -> Table | None:
+        """The table at a pin, if it is open."""
+        with self._lock:
+            return self._handles.get((path, version))
 
     def private_handle(self, table: Table) -> LanceDataset:
         """A handle on a table's version that nobody else uses."""

@@ -81,7 +81,9 @@ def check(store: GraphStore, plan: PublishPlan, requirement: Requirement, entry:
     table = open_table(store, entry)
     match requirement:
         case KeysAbsent(table_key, ids):
-            taken = existing_ids(table, ids, entry.tail)
+            # It held at the plan's pin, so only what has been added since can break it.
+            then = store.tables.known(entry.location, plan.pins[table_key].staged_version)
+            taken = existing_ids(table, ids, entry.tail, absent_in=then)
             if taken:
                 raise KeyConflict(table_key, min(taken))
         case KeysPresent(table_key, ids):
