@@ -148,14 +148,23 @@ class Driver:
 
 
 def children(pid: int) -> list[int]:
-    """Processes that a process started."""
+    """Processes that a process started and that still run."""
     found = []
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         try:
             found += [int(child) for child in task.read_text().split()]
         except OSError:
             continue
-    return found
+    return [child for child in found if is_running(child)]
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process has not ended. The shell that becomes a worker may leave it a dead child that nobody buries."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state not in "ZX"
 
 
 def descendants(pid: int) -> list[int]:
