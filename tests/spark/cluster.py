@@ -84,7 +84,7 @@ class Cluster:
             try:
                 if wanted(self.state()):
                     return
-            except OSError:
+            except (OSError, ValueError):  # nobody listens yet, or the page is there before what it tells
                 pass
             if time.monotonic() > deadline or any(p.poll() is not None for p in self._processes):
                 raise AssertionError((self._folder / "cluster.log").read_text()[-3000:])
