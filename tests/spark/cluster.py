@@ -21,7 +21,8 @@ from omnigraph.pipeline.spark_session import provide_java
 
 ROOT = Path(__file__).parents[2]
 HOST = "127.0.0.1"
-_START_SECONDS = 90
+_START_SECONDS = 180
+_DRIVER_SECONDS = 300
 
 
 def free_port() -> int:
@@ -139,7 +140,7 @@ class Driver:
     def result(self) -> dict[str, Any]:
         """What it said last."""
         try:
-            said, complaints = self.process.communicate(timeout=200)
+            said, complaints = self.process.communicate(timeout=_DRIVER_SECONDS)
         except subprocess.TimeoutExpired:
             self.kill()
             raise

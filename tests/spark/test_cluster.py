@@ -85,7 +85,7 @@ def nothing_is_left_over(graph: Graph) -> None:
 
 def wait_for(what: Any, driver: Driver | None = None) -> Any:
     """The first true value of something. A driver that does not get there would hold the cluster: it is ended."""
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 200
     while time.monotonic() < deadline:
         found = what()
         if found:
