@@ -19,14 +19,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.report import Row, Table
+from benchmarks.report import Row, Table, sized
 from benchmarks.spark_jobs import MASTER, Done, make_files
 
-NODES = int(os.environ.get("BENCH_SPARK_NODES", "1000000"))
-EDGES = int(os.environ.get("BENCH_SPARK_EDGES", "5000000"))
-SCALE = int(os.environ.get("BENCH_SPARK_SCALE", "4"))
-RANK_NODES = int(os.environ.get("BENCH_RANK_NODES", "1000000"))
-RANK_EDGES = int(os.environ.get("BENCH_RANK_EDGES", "10000000"))
+NODES = int(os.environ.get("BENCH_SPARK_NODES", sized("1000000", quick="10000")))
+EDGES = int(os.environ.get("BENCH_SPARK_EDGES", sized("5000000", quick="50000")))
+SCALE = int(os.environ.get("BENCH_SPARK_SCALE", sized("4", quick="2")))
+RANK_NODES = int(os.environ.get("BENCH_RANK_NODES", sized("1000000", quick="10000")))
+RANK_EDGES = int(os.environ.get("BENCH_RANK_EDGES", sized("10000000", quick="100000")))
 DAMPING, ITERATIONS = 0.85, 20
 
 

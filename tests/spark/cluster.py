@@ -21,7 +21,8 @@ from omnigraph.pipeline.spark_session import provide_java
 
 ROOT = Path(__file__).parents[2]
 HOST = "127.0.0.1"
-_START_SECONDS = 90
+_START_SECONDS = 180
+_DRIVER_SECONDS = 300
 
 
 def free_port() -> int:
@@ -84,7 +85,7 @@ class Cluster:
             try:
                 if wanted(self.state()):
                     return
-            except OSError:
+            except (OSError, ValueError):  # nobody listens yet, or the page is there before what it tells
                 pass
             if time.monotonic() > deadline or any(p.poll() is not None for p in self._processes):
                 raise AssertionError((self._folder / "cluster.log").read_text()[-3000:])
@@ -139,7 +140,7 @@ class Driver:
     def result(self) -> dict[str, Any]:
         """What it said last."""
         try:
-            said, complaints = self.process.communicate(timeout=200)
+            said, complaints = self.process.communicate(timeout=_DRIVER_SECONDS)
         except subprocess.TimeoutExpired:
             self.kill()
             raise
@@ -148,14 +149,23 @@ class Driver:
 
 
 def children(pid: int) -> list[int]:
-    """Processes that a process started."""
+    """Processes that a process started and that still run."""
     found = []
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         try:
             found += [int(child) for child in task.read_text().split()]
         except OSError:
             continue
-    return found
+    return [child for child in found if is_running(child)]
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process has not ended. The shell that becomes a worker may leave it a dead child that nobody buries."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state not in "ZX"
 
 
 def descendants(pid: int) -> list[int]:

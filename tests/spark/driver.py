@@ -22,10 +22,14 @@ from omnigraph.storage.failpoints import VARIABLE
 
 EXECUTORS = "OMNIGRAPH_TEST_EXECUTOR_FAILPOINT"
 """Failpoints for the executors only: this process has read its own variable already."""
+ATTEMPTS = "16"
+"""More attempts of a task than loads of tests have tasks. Where every process fails at its second write, each failure
+follows a write that worked, and a task may meet the failures of all others; Spark's four attempts may be too few."""
 _SMALL = {
     "spark.executor.memory": "512m",
     "spark.sql.shuffle.partitions": "2",
     "spark.excludeOnFailure.enabled": "false",
+    "spark.task.maxFailures": ATTEMPTS,
 }
 
 
