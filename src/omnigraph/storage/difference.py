@@ -42,9 +42,13 @@ class RowPlaces:
     whole: tuple[int, ...] = ()
     some: Mapping[int, np.ndarray] = field(default_factory=dict)
 
+    def count(self, table: Table) -> int:
+        """How many rows these are."""
+        return sum(self._sizes(table).values())
+
     def split(self, table: Table, rows: int) -> Iterator[RowPlaces]:
         """The same places in parts of about so many rows, for whoever reads them in several processes."""
-        sizes = {i: table.fragments[i].num_rows for i in self.whole} | {i: len(at) for i, at in self.some.items()}
+        sizes = self._sizes(table)
         mine: list[int] = []
         filled = 0
         for fragment, size in sizes.items():
@@ -55,6 +59,9 @@ class RowPlaces:
             filled += size
         if mine:
             yield self._of(mine)
+
+    def _sizes(self, table: Table) -> dict[int, int]:
+        return {i: table.fragments[i].num_rows for i in self.whole} | {i: len(at) for i, at in self.some.items()}
 
     def _of(self, fragments: Sequence[int]) -> RowPlaces:
         whole = tuple(i for i in fragments if i not in self.some)
