@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import random
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +15,19 @@ from typer.testing import CliRunner
 
 from omnigraph import Graph, pipeline
 from omnigraph.cli.main import app
-from omnigraph.errors import InvalidArgument, MergeConflict, StorageError
+from omnigraph.errors import ExpectedVersionMismatch, InvalidArgument, MergeConflict, StorageError, Unsupported
 from omnigraph.pipeline import spark_merge
 from omnigraph.pipeline.spark_merge import spark_comparing
-from omnigraph.storage import difference
+from omnigraph.storage import difference, failpoints
+from omnigraph.storage.failpoints import Point
 from omnigraph.write.merge import MergeResult, merge_branch
 from tests.support.graphs import recovery_files
 
 SCHEMA = """
-node Person { name: String @key  age: I32?  mail: String? @unique  tags: [String]?  score: F64? }
+node Person {
+  name: String @key  age: I32?  mail: String? @unique  tags: [String]?  score: F64?
+  place: Vector(2)?  photo: Blob?  seen: DateTime?
+}
 node Team { name: String @key }
 edge Knows: Person -> Person { since: I32? }
 edge In: Person -> Team @card(0..2)
@@ -42,7 +47,8 @@ def _many_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
 def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A graph with a branch `dev`, before anything diverges."""
     graph = Graph.init(tmp_path_factory.mktemp("merge") / "g", SCHEMA)
-    people = [{"name": n, "age": 1, "mail": f"{n}@x", "tags": ["a"], "score": 0.5} for n in NAMES]
+    others = {"place": [0.5, -0.0], "photo": b"\x00\xff", "seen": "2020-02-29T12:00:00Z"}
+    people = [{"name": n, "age": 1, "mail": f"{n}@x", "tags": ["a"], "score": 0.5, **others} for n in NAMES]
     known = [{"id": f"k{i}", "from": f"p{i}", "to": f"p{i + 1}", "since": 1} for i in range(20)]
     graph.load(
         {
@@ -109,6 +115,7 @@ def diverge(graph: Graph, branch: str, chance: random.Random, overlap: int) -> N
     for row in edited[:2]:
         row["tags"] = chance.choice([["a", branch], ["a"], []])
         row["score"] = chance.choice([0.5, 0.0, -0.0])
+        row["photo"] = chance.choice([None, b"", branch.encode()])
     added = [{"name": f"n{chance.randrange(2 * overlap)}", "age": chance.randrange(2)} for _ in range(4)]
     graph.load({"Person": [*edited, *{row["name"]: row for row in added}.values()]}, "merge", branch)
     graph.delete("Person", chosen[5:], branch)
@@ -173,6 +180,23 @@ def test_every_kind_of_conflict(spark: Any, graph: Graph) -> None:
     assert orphan["theirs"] == {"id": "to29", "from": "p0", "to": "p29", "since": None}
 
 
+@pytest.mark.parametrize("side", ["ours", "theirs"])
+def test_orphans_are_decided(spark: Any, graph: Graph, side: str) -> None:
+    """Edges that tasks took and the checks withhold, nodes that come back or stay."""
+    known = [{"id": "to29", "from": "p0", "to": "p29"}, {"id": "to1", "from": "p0", "to": "p1"}]
+    graph.load({"Knows": known}, "merge", "dev")
+    graph.delete("Person", ["p28"], "dev")
+    graph.load({"Knows": [{"id": "to28", "from": "p0", "to": "p28"}]}, "merge")
+    graph.delete("Person", ["p29"])
+    found = both_ways(spark, graph, strategy=side)
+    assert [(str(c["kind"]), c["entity_id"]) for c in found["conflicts"]] == [
+        ("OrphanEdge", "to29"), ("OrphanEdge", "to28"),
+    ]  # fmt: skip
+    ids = {i for key in ("node:Person", "edge:Knows") for i in graph.rows(key)["id"].to_pylist()}
+    kept = {"p28", "to28"} if side == "ours" else {"p29", "to29"}
+    assert ids & {"p28", "p29", "to28", "to29", "to1"} == {"to1", *kept}
+
+
 def test_rows_are_joined_and_nodes_come_back(spark: Any, graph: Graph) -> None:
     """Edits of different properties of one edge, which arrives at a node that the target deleted."""
     graph.load({"Knows": [{"id": "k3", "from": "p3", "to": "p25", "since": 1}]}, "merge", "dev")
@@ -223,7 +247,7 @@ def test_tasks_that_fail_at_first_are_tried_again(spark: Any, graph: Graph) -> N
     assert graph.maintenance.fsck().problems == ()
 
 
-@pytest.mark.parametrize("step", ["cut_side", "compare_buckets", "write_taken"])
+@pytest.mark.parametrize("step", ["cut_side", "compare_buckets", "write_taken", "driver"])
 def test_a_merge_that_fails_leaves_nothing(spark: Any, graph: Graph, step: str) -> None:
     diverge(graph, "main", random.Random(1), 30)
     diverge(graph, "dev", random.Random(2), 30)
@@ -231,23 +255,47 @@ def test_a_merge_that_fails_leaves_nothing(spark: Any, graph: Graph, step: str) 
 
     def fails(work: Any, item: Any) -> Any:
         if work.func.__name__ == step:
-            raise StorageError("the disk is gone")
+            raise Unsupported("this step")
         return work(item)
 
-    with pytest.raises(StorageError, match="the disk is gone"):
-        merge_branch(graph.repository, "dev", "main", strategy="ours", comparing=spark_comparing(spark, fails))
+    begin = spark_comparing(spark, fails)
+
+    @contextmanager
+    def comparing(txn: Any, terms: Any) -> Iterator[Any]:
+        with begin(txn, terms) as comparison:
+            assert announced(graph) == [f"{txn.commit_id}.json"]
+            yield comparison
+
+    if step == "driver":
+        with failing_driver(), pytest.raises(RuntimeError, match="the driver"):
+            merge_branch(graph.repository, "dev", "main", strategy="ours", comparing=begin)
+    else:
+        with pytest.raises(Unsupported, match="this step"):
+            merge_branch(graph.repository, "dev", "main", strategy="ours", comparing=comparing)
     assert {b: (graph.commits.head(b), content(graph, b)) for b in ("main", "dev")} == before
     assert announced(graph) == []
     assert not list(Path(graph.uri, "__staging").rglob("*.arrow"))
     assert graph.branches.merge("dev", strategy="ours").outcome == "merged"
 
 
+@contextmanager
+def failing_driver() -> Iterator[None]:
+    """The driver's process meets an error that nobody foresaw, when everything is staged."""
+
+    def fail() -> None:
+        raise RuntimeError("the driver")
+
+    failpoints.arm({Point.INTENT_COMPLETED: fail})
+    try:
+        yield
+    finally:
+        failpoints.arm(None)
+
+
 def test_a_target_that_moves_meanwhile_refuses_the_merge(spark: Any, graph: Graph) -> None:
     """As in one process: what the checks relied on may not hold any more."""
     diverge(graph, "main", random.Random(1), 30)
     diverge(graph, "dev", random.Random(2), 30)
-    from omnigraph.errors import ExpectedVersionMismatch
-
     rival = Graph.open(graph.uri)
     begin = spark_comparing(spark)
 
