@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from omnigraph.handles.engines import find_engine
 from omnigraph.versioning.refs import MAIN, Branch
 from omnigraph.versioning.repository import Repository, Target
 from omnigraph.write.merge import MergeResult, delete_merged, merge_branch
+from omnigraph.write.merge_compare import Comparing, in_process
 from omnigraph.write.merge_conflicts import Strategy
 
 
@@ -33,16 +35,24 @@ class Branches:
     def merge(
         self, source: str, into: str = MAIN, strategy: Strategy = None, dry_run: bool = False,
         delete_branch: bool = False, property_level: bool = False, actor: str | None = None,
-        message: str | None = None,
+        message: str | None = None, *, engine: str = "arrow",
     ) -> MergeResult:  # fmt: skip
         """Bring the changes of `source` into `into` in one commit with two parents.
 
         Contradictions raise `MergeConflict` with all of them, and nothing is published. `strategy` decides them: `ours`
         (what `into` has) or `theirs`, for everything or as `{"DivergentUpdate": "theirs", "Person": "ours"}`.
         `property_level` joins edits of one entity that touch different properties. `dry_run` only tells.
+        With `engine="spark"` changed rows are compared and written by Spark tasks; the outcome is the same.
         """
         result = merge_branch(
             self._repository, source, into, strategy=strategy, dry_run=dry_run, property_level=property_level,
-            actor=actor, message=message,
+            actor=actor, message=message, comparing=_comparing(engine),
         )  # fmt: skip
         return delete_merged(self._repository, result) if delete_branch and not dry_run else result
+
+
+def _comparing(engine: str) -> Comparing:
+    if engine in ("arrow", "auto"):
+        return in_process
+    found: Comparing = find_engine(engine).comparing()
+    return found

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.sources import Files
     from omnigraph.pipeline.spark_analytics import SparkAnalytics as analytics
     from omnigraph.pipeline.spark_export import export
+    from omnigraph.pipeline.spark_merge import merge
     from omnigraph.pipeline.spark_session import session
     from omnigraph.pipeline.spark_upkeep import build_indices, optimize
     from omnigraph.pipeline.views import read_type, register_views
@@ -23,6 +24,7 @@ _WHERE = {
     "export": ("omnigraph.pipeline.spark_export", "export"),
     "Files": ("omnigraph.pipeline.sources", "Files"),
     "load": ("omnigraph.pipeline.api", "load"),
+    "merge": ("omnigraph.pipeline.spark_merge", "merge"),
     "optimize": ("omnigraph.pipeline.spark_upkeep", "optimize"),
     "read_job": ("omnigraph.pipeline.job", "read_job"),
     "read_type": ("omnigraph.pipeline.views", "read_type"),
@@ -38,6 +40,7 @@ __all__ = [
     "build_indices",
     "export",
     "load",
+    "merge",
     "optimize",
     "read_job",
     "read_type",

@@ -65,13 +65,13 @@ class Piece:
     end: int
 
 
-def cut(path: str, streams: Mapping[Stream, pa.Table], objects: ObjectStore) -> CutFile:
-    """Cut streams (tables with a text column `value` that has no nulls) and leave them in one object."""
+def cut(path: str, streams: Mapping[Stream, pa.Table], objects: ObjectStore, by: str = VALUE) -> CutFile:
+    """Cut streams by a text column that has no nulls, and leave them in one object."""
     sink = pa.BufferOutputStream()
     pieces: dict[Stream, Offsets] = {}
     for stream, table in streams.items():
         bounds = [sink.tell()]
-        for piece in _by_bucket(table):
+        for piece in _by_bucket(table, by):
             if piece.num_rows:
                 with ipc.new_stream(sink, piece.schema) as writer:
                     writer.write_table(piece)
@@ -81,8 +81,18 @@ def cut(path: str, streams: Mapping[Stream, pa.Table], objects: ObjectStore) -> 
     return CutFile(path, pieces)
 
 
-def _by_bucket(table: pa.Table) -> Iterator[pa.Table]:
-    owners = ((hashes(table[VALUE]) >> np.uint64(32)) % np.uint64(BUCKETS)).astype(np.uint8)
+def bucket_of(values: Sequence[str]) -> list[int]:
+    """The bucket of each of some values."""
+    found: list[int] = _owners(pa.chunked_array([values], pa.string())).tolist()
+    return found
+
+
+def _owners(values: pa.ChunkedArray) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    return ((hashes(values) >> np.uint64(32)) % np.uint64(BUCKETS)).astype(np.uint8)
+
+
+def _by_bucket(table: pa.Table, by: str) -> Iterator[pa.Table]:
+    owners = _owners(table[by])
     ordered = table.take(pa.array(np.argsort(owners, kind="stable"))).combine_chunks()
     ends = np.cumsum(np.bincount(owners, minlength=BUCKETS))
     begin = 0

@@ -21,6 +21,7 @@ import pyarrow as pa
 from omnigraph.errors import ConflictError, DataError, OmnigraphError
 from omnigraph.execution.spark.tasks import accepted, answered, refusal_in
 from omnigraph.pipeline import narrowing
+from omnigraph.pipeline.driving import holding
 from omnigraph.pipeline.narrowing import Screener
 from omnigraph.pipeline.settle import LoadTerms, Settlement, stage_job
 from omnigraph.pipeline.sources import Split
@@ -137,7 +138,7 @@ class _Driver:
         self._txn.announce(self._request.table_keys)
         result: LoadResult | None = None
         try:
-            with self._holding():
+            with holding(lambda: self._txn):
                 self._stage(None)
                 result = self._settled()
         finally:
@@ -154,24 +155,6 @@ class _Driver:
                     raise
                 self._follow(error)
         return self._settlement.finish(self._txn, self._skip)
-
-    @contextlib.contextmanager
-    def _holding(self) -> Iterator[None]:
-        """Renew the lease of the intent while work goes on."""
-        over = threading.Event()
-
-        def renew() -> None:
-            while not over.wait(self._store.settings.lease / 4):
-                with contextlib.suppress(OmnigraphError):
-                    self._txn.renew()
-
-        thread = threading.Thread(target=renew, name="omnigraph-lease", daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            over.set()
-            thread.join()
 
     def _follow(self, error: ConflictError) -> None:
         """The branch moved under the load: begin again on its new state with the data files that are there."""

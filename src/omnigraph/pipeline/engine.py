@@ -13,6 +13,7 @@ from omnigraph.execution.spark.engine import SparkExecutor
 from omnigraph.graph import Graph
 from omnigraph.pipeline.api import load as bulk_load
 from omnigraph.pipeline.spark_analytics import SparkAnalytics
+from omnigraph.pipeline.spark_merge import spark_comparing
 from omnigraph.pipeline.spark_session import session
 from omnigraph.pipeline.spark_upkeep import spark_crew
 from omnigraph.pipeline.views import read_type, register_views
@@ -23,6 +24,7 @@ from omnigraph.versioning.repository import Target
 from omnigraph.versioning.snapshot import Snapshot
 from omnigraph.versioning.store import GraphStore
 from omnigraph.write.load import LoadResult
+from omnigraph.write.merge_compare import Comparing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -79,6 +81,11 @@ def _tasks_only(progress: Any) -> Callable[[int, int], None] | None:
 def crew(uri: str) -> Crew:
     """`graph.maintenance.optimize(engine="spark")`."""
     return spark_crew(session(), uri)
+
+
+def comparing() -> Comparing:
+    """`graph.branches.merge(engine="spark")`."""
+    return spark_comparing(session())
 
 
 class SparkView:

@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.errors import StorageError
-from omnigraph.execution.spark.tasks import accepted, answered, refusal_in
 from omnigraph.execution.spark.workers import store_of
 from omnigraph.graph import Graph
 from omnigraph.maintenance import indices as index_upkeep
 from omnigraph.maintenance import optimize as table_upkeep
 from omnigraph.maintenance.indices import IndexReport
 from omnigraph.maintenance.optimize import OptimizeReport
+from omnigraph.pipeline.driving import done_by_tasks
 from omnigraph.pipeline.spark_session import adopt, require_tasks
 from omnigraph.storage.compaction import TARGET_ROWS
 from omnigraph.storage.crew import Crew, Work, perform
@@ -46,21 +45,8 @@ def build_indices(spark: SparkSession, graph: Graph, branch: str = MAIN, *, acto
 def spark_crew(spark: SparkSession, uri: str, how: Perform = perform) -> Crew:
     """A crew of tasks, one for each piece of work."""
     require_tasks(adopt(spark))
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
-    context = spark.sparkContext
 
     def do(_: TableStore, works: Sequence[Work]) -> list[Any]:
-        if not works:
-            return []
-        try:
-            tasks = context.parallelize(works, len(works))
-            return accepted(tasks.map(lambda work: answered(lambda: how(store_of(uri).tables, work))).collect())
-        except (PySparkException, Py4JError, OSError, AttributeError) as error:
-            # A task failed too often, or the session was stopped: a stopped one lacks the attributes of a live one.
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-            failed = StorageError(f"the tasks that maintain {uri} failed: {reason}")
-            raise refusal_in(str(error)) or failed from error
+        return done_by_tasks(spark, lambda work: how(store_of(uri).tables, work), works, f"maintain {uri}")
 
-    return Crew(do, max(1, context.defaultParallelism))
+    return Crew(do, max(1, spark.sparkContext.defaultParallelism))

@@ -26,6 +26,7 @@ from omnigraph.pipeline.sources import Split
 from omnigraph.pipeline.streams import part_streams, streams_of
 from omnigraph.storage.effects import WrittenFragment
 from omnigraph.storage.layout import STAGING
+from omnigraph.storage.objects import ObjectStore
 from omnigraph.storage.tables import Table
 from omnigraph.versioning.store import GraphStore, mint
 from omnigraph.write.frames import batch_from_table
@@ -148,7 +149,7 @@ def _part(job: StageJob, number: int, mine: Gathered, fragments: tuple[WrittenFr
     objects = job.store().objects
     if mine.count and wanted:
         path = job.scratch(str(number))
-        objects.put_new(path, _packed(mine.keys.select(wanted)), flush=False)
+        objects.put_new(path, packed(mine.keys.select(wanted)), flush=False)
         if job.cut_rows is not None and mine.count >= job.cut_rows:
             streams = streams_of(mine.entity, mine.keys, part_streams(mine.entity, mine.fresh_ids))
             pieces = cut(job.scratch("cut"), streams, objects)
@@ -185,7 +186,7 @@ def read_keys(store: GraphStore, part: StagedPart, columns: Sequence[str]) -> pa
         if store.root.is_local:
             table = ipc.open_file(pa.memory_map(str(Path(store.root.uri) / part.keys))).read_all()
         else:
-            table = ipc.open_file(pa.BufferReader(store.objects.get(part.keys) or b"")).read_all()
+            table = unpacked(store.objects, part.keys)
     if "id" in columns and "id" not in table.column_names:  # fresh ids: no rule asks for them
         ids = pa.table({"id": pa.nulls(part.rows, pa.string())})
         for field in table.schema:  # as they are: parts with ids and parts without are put together
@@ -194,7 +195,13 @@ def read_keys(store: GraphStore, part: StagedPart, columns: Sequence[str]) -> pa
     return table.select(columns)
 
 
-def _packed(table: pa.Table) -> bytes:
+def unpacked(objects: ObjectStore, path: str) -> pa.Table:
+    """The rows of an object that `packed` made."""
+    return ipc.open_file(pa.BufferReader(objects.get(path) or b"")).read_all()
+
+
+def packed(table: pa.Table) -> bytes:
+    """Rows as the body of an object."""
     sink = pa.BufferOutputStream()
     with ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table.combine_chunks())

@@ -8,8 +8,8 @@ without reading any.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -35,6 +35,39 @@ class _Held:
     deletions: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class RowPlaces:
+    """Rows of one version of a table by where they lie: whole fragments, and single rows of others."""
+
+    whole: tuple[int, ...] = ()
+    some: Mapping[int, np.ndarray] = field(default_factory=dict)
+
+    def count(self, table: Table) -> int:
+        """How many rows these are."""
+        return sum(self._sizes(table).values())
+
+    def split(self, table: Table, rows: int) -> Iterator[RowPlaces]:
+        """The same places in parts of about so many rows, for whoever reads them in several processes."""
+        sizes = self._sizes(table)
+        mine: list[int] = []
+        filled = 0
+        for fragment, size in sizes.items():
+            if mine and filled + size > rows:
+                yield self._of(mine)
+                mine, filled = [], 0
+            mine.append(fragment)
+            filled += size
+        if mine:
+            yield self._of(mine)
+
+    def _sizes(self, table: Table) -> dict[int, int]:
+        return {i: table.fragments[i].num_rows for i in self.whole} | {i: len(at) for i, at in self.some.items()}
+
+    def _of(self, fragments: Sequence[int]) -> RowPlaces:
+        whole = tuple(i for i in fragments if i not in self.some)
+        return RowPlaces(whole, {i: self.some[i] for i in fragments if i in self.some})
+
+
 def difference(
     base: Table | None, head: Table | None, base_columns: Sequence[str], head_columns: Sequence[str], *,
     by_row_id: bool = False,
@@ -43,8 +76,15 @@ def difference(
 
     `by_row_id`: one row id means one row in both versions. True only of a version and its descendants.
     """
+    removed, added = differing_places(base, head, by_row_id=by_row_id)
+    return Difference(read_places(base, base_columns, removed), read_places(head, head_columns, added))
+
+
+def differing_places(base: Table | None, head: Table | None, *, by_row_id: bool = False) -> tuple[RowPlaces, RowPlaces]:
+    """Where the rows lie that only the older version holds, and those that only the newer one does. Reads no row."""
     if base is None or head is None or base.path != head.path:
-        return everything(base, head, base_columns, head_columns)
+        removed, added = (RowPlaces(tuple(table.fragments) if table else ()) for table in (base, head))
+        return removed, added
     before, after = _held(base), _held(head)
     gone, came = _masked(base, head, before, after)
     lost = [held.fragment for file, held in before.items() if file not in after]
@@ -54,7 +94,7 @@ def difference(
         gone |= _only_in(old, new)
         came |= _only_in(new, old)
         lost, fresh = [], []
-    return Difference(_read(base, base_columns, lost, gone), _read(head, head_columns, fresh, came))
+    return RowPlaces(tuple(lost), gone), RowPlaces(tuple(fresh), came)
 
 
 def everything(
@@ -75,7 +115,7 @@ def _held(table: Table) -> dict[str, _Held]:
 def _masked(
     base: Table, head: Table, before: dict[str, _Held], after: dict[str, _Held]
 ) -> tuple[dict[int, np.ndarray], dict[int, np.ndarray]]:
-    """Places of the rows that were deleted, and of rows that are there again, in files that both versions hold."""
+    """RowPlaces of the rows that were deleted, and of rows that are there again, in files that both versions hold."""
     gone: dict[int, np.ndarray] = {}
     came: dict[int, np.ndarray] = {}
     for file, old in before.items():
@@ -117,20 +157,23 @@ def _row_ids(table: Table, fragments: list[int]) -> dict[int, np.ndarray]:
 
 
 def _only_in(mine: dict[int, np.ndarray], others: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
-    """Places, by fragment, of the row ids that the other side does not have."""
+    """RowPlaces, by fragment, of the row ids that the other side does not have."""
     known = np.concatenate(list(others.values()))
     places = {i: np.flatnonzero(~np.isin(ids, known)) for i, ids in mine.items()}
     return {i: found for i, found in places.items() if len(found)}
 
 
-def _read(table: Table, columns: Sequence[str], whole: list[int], places: dict[int, np.ndarray]) -> pa.Table:
+def read_places(table: Table | None, columns: Sequence[str], places: RowPlaces) -> pa.Table:
+    """The rows at some places."""
+    if table is None:
+        return pa.table({})
     names = list(columns)
     parts: list[pa.Table] = []
     with translated(f"reading changed rows of {table.path}"):
-        if whole:
-            chosen = [table.dataset.get_fragment(i) for i in whole]
+        if places.whole:
+            chosen = [table.dataset.get_fragment(i) for i in places.whole]
             parts.append(table.dataset.scanner(columns=names, fragments=chosen).to_table())
-        for fragment, wanted in places.items():
+        for fragment, wanted in places.some.items():
             parts.append(table.dataset.get_fragment(fragment).take(wanted.tolist(), columns=names))
     return pa.concat_tables(parts) if parts else _none(table, columns)
 

@@ -71,8 +71,8 @@ class TableDelta:
 
     def image(self, entity_id: str, *, after: bool) -> Row | None:
         """One row by public names, or None where the entity was not there."""
-        rows, at = (self.after, self.new.get(entity_id)) if after else (self.before, self.old.get(entity_id))
-        return None if at is None else public_row(self.entity, rows.slice(at, 1).to_pylist()[0])
+        row = self.row(entity_id, after=after)
+        return None if row is None else public_row(self.entity, row)
 
     def images(self) -> Iterator[tuple[str, str, Row | None, Row | None]]:
         """Every change in order: id, operation, and both rows by public names."""
@@ -88,8 +88,11 @@ class TableDelta:
 
     def row(self, entity_id: str, *, after: bool) -> Row | None:
         """One row by physical columns, or None."""
-        rows, at = (self.after, self.new.get(entity_id)) if after else (self.before, self.old.get(entity_id))
-        return None if at is None else rows.slice(at, 1).to_pylist()[0]
+        return self.rows([entity_id], after=after).get(entity_id)
+
+    def rows(self, ids: Sequence[str], *, after: bool) -> dict[str, Row]:
+        """Rows by physical columns, of those ids that have one."""
+        return _page(*((self.after, self.new) if after else (self.before, self.old)), ids)
 
 
 def table_delta(
@@ -106,11 +109,16 @@ def table_delta(
     if exhaustive:
         found = everything(before_table, after_table, base_columns, head_columns)
     else:
-        same_family = base is not None and head is not None and base.entry.family == head.entry.family
-        found = difference(before_table, after_table, base_columns, head_columns, by_row_id=lineal and same_family)
+        by_row_id = lineal and is_one_family(base, head)
+        found = difference(before_table, after_table, base_columns, head_columns, by_row_id=by_row_id)
     before = in_shape(found.removed, base.entity, shape) if base else shape.arrow_schema.empty_table()
     after = in_shape(found.added, head.entity, shape) if head else shape.arrow_schema.empty_table()
-    return _net(TableDelta(shape, before, after))
+    return net_delta(shape, before, after)
+
+
+def is_one_family(base: Pinned | None, head: Pinned | None) -> bool:
+    """Whether one row id means one row in both pins, where one state descends from the other."""
+    return base is not None and head is not None and base.entry.family == head.entry.family
 
 
 def is_unchanged(base: TableEntry | None, head: TableEntry | None) -> bool:
@@ -191,8 +199,9 @@ def same_ids(
     return frozenset(i for i, changed in zip(both, differs.tolist(), strict=True) if not changed)
 
 
-def _net(delta: TableDelta) -> TableDelta:
-    """Without the rows that were rewritten and are what they were."""
+def net_delta(entity: EntityType, before: pa.Table, after: pa.Table) -> TableDelta:
+    """A change from its differing rows, without those that were rewritten and are what they were."""
+    delta = TableDelta(entity, before, after)
     same = same_ids(delta.before, delta.old, delta.after, delta.new)
     if not same:
         return delta

@@ -6,7 +6,7 @@ row over what changed, and the source's rows are written anew onto the target's 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -31,8 +31,9 @@ from omnigraph.versioning.snapshot import TableEntry
 from omnigraph.versioning.staging import open_table, stage_change
 from omnigraph.versioning.store import GraphStore
 from omnigraph.write.merge_check import check_merge
+from omnigraph.write.merge_compare import Compared, Comparing, Comparison, TableSides, Terms, in_process
 from omnigraph.write.merge_conflicts import Conflict, ConflictKind, Decisions, Strategy
-from omnigraph.write.merge_rows import TableMerge, merge_table
+from omnigraph.write.merge_rows import TableMerge
 from omnigraph.write.reshape import clashes, fits, reshaped, rewritten
 from omnigraph.write.transaction import WriteTxn
 from omnigraph.write.validation.edges import ends_of
@@ -62,11 +63,15 @@ class MergeResult:
 def merge_branch(
     repository: Repository, source: str, into: str, *, strategy: Strategy = None, dry_run: bool = False,
     property_level: bool = False, actor: str | None = None, message: str | None = None,
+    comparing: Comparing = in_process,
 ) -> MergeResult:  # fmt: skip
-    """Bring the changes of `source` into `into`, or raise `MergeConflict` with everything that needs a decision."""
+    """Bring the changes of `source` into `into`, or raise `MergeConflict` with everything that needs a decision.
+
+    `comparing` does the row work where both moved under one schema; the rest has hardly any.
+    """
     if source == into:
         raise InvalidArgument(f"{source!r} cannot be merged into itself", hint="name two branches")
-    decisions = Decisions.of(strategy)
+    terms = Terms(Decisions.of(strategy), property_level)
     text = message or f"merge {source} into {into}"
     txn = WriteTxn(repository, into, kind="merge", actor=actor, message=text)
     theirs = repository.head(source)
@@ -74,24 +79,29 @@ def merge_branch(
         return MergeResult(source=source, target=into, outcome=UP_TO_DATE)
     relation = relate(repository.store.objects, txn.base, theirs)
     sides = Sides(repository.store, repository.at(relation.base), txn.base, theirs)
-    merging = _Merging(txn, relation, sides, decisions, property_level=property_level)
     is_forward = relation.base.graph_commit_id == txn.base.head
-    with repository.reading(*sides.states):
-        plan = merging.fast_forward() if is_forward else merging.merged()
     result = MergeResult(
-        source=source, target=into, outcome=FAST_FORWARD if is_forward else MERGED, conflicts=tuple(plan.conflicts),
+        source=source, target=into, outcome=FAST_FORWARD if is_forward else MERGED,
         base_commit_id=relation.base.graph_commit_id,
     )  # fmt: skip
-    if dry_run:
-        return result
-    if result.open_conflicts:
-        count = len(result.open_conflicts)
+    begin = in_process if is_forward or not sides.is_one_schema else comparing
+    with repository.reading(*sides.states), begin(txn, terms) as comparison:
+        merging = _Merging(txn, relation, sides, terms.decisions, comparison)
+        plan = merging.fast_forward() if is_forward else merging.merged()
+        result = replace(result, conflicts=tuple(plan.conflicts))
+        if not dry_run:
+            _require_no_conflict(result)
+            result = replace(result, commit=merging.publish(plan))
+    return result
+
+
+def _require_no_conflict(result: MergeResult) -> None:
+    found = result.open_conflicts
+    if found:
+        places = f"{len(found)} place{'s' if len(found) > 1 else ''}"
         raise MergeConflict(
-            f"{source} and {into} contradict each other in {count} place{'s' if count > 1 else ''}; nothing was merged",
-            result.open_conflicts,
+            f"{result.source} and {result.target} contradict each other in {places}; nothing was merged", found
         )
-    with repository.reading(*sides.states):
-        return replace(result, commit=merging.publish(plan))
 
 
 class Sides:
@@ -101,6 +111,11 @@ class Sides:
         self.store = store
         self.states = (base, ours, theirs)
         self.base, self.ours, self.theirs = (_pinned(store, state) for state in self.states)
+
+    @property
+    def is_one_schema(self) -> bool:
+        """Whether all three states have the same schema."""
+        return len({state.schema_hash for state in self.states}) == 1
 
     @cached_property
     def schema(self) -> Reconciled:
@@ -138,15 +153,14 @@ class _Merging:
     """One merge between its captured heads. Also the `Changes` that validation reads."""
 
     def __init__(
-        self, txn: WriteTxn, relation: Relation, sides: Sides, decisions: Decisions, *, property_level: bool
+        self, txn: WriteTxn, relation: Relation, sides: Sides, decisions: Decisions, comparison: Comparison
     ) -> None:
         self._txn = txn
         self._relation = relation
         self._sides = sides
         self._decisions = decisions
-        self._property_level = property_level
-        self._deltas: dict[tuple[str, str], TableDelta] = {}
-        self._merges: dict[str, tuple[TableMerge, list[Conflict]]] = {}
+        self._comparison = comparison
+        self._tables: dict[str, Compared] = {}
         self._types = {t.table_key: t for t in sides.schema.catalog.entity_types}
         decisions.require_known_types(self._types)
 
@@ -162,11 +176,11 @@ class _Merging:
 
     def ours(self, table_key: str) -> TableDelta:
         """The target's changed rows."""
-        return self._delta("ours", table_key, self._sides.ours)
+        return self._compared(table_key).ours
 
     def theirs(self, table_key: str) -> TableDelta:
         """The source's changed rows."""
-        return self._delta("theirs", table_key, self._sides.theirs)
+        return self._compared(table_key).theirs
 
     def target(self, table_key: str) -> Table:
         """The target's table before the merge."""
@@ -190,35 +204,31 @@ class _Merging:
 
     def merge_of(self, table_key: str) -> TableMerge:
         """What the merge does to one table."""
-        return self._merge(table_key)[0]
+        return self._compared(table_key).merge
 
     def _changed(self, table_key: str, side: dict[str, Pinned]) -> bool:
         type_id = self._types[table_key].type_id
         base, here = self._sides.base.get(type_id), side.get(type_id)
         return here is not None and not is_unchanged(base.entry if base else None, here.entry)
 
-    def _delta(self, name: str, table_key: str, side: dict[str, Pinned]) -> TableDelta:
-        found = self._deltas.get((name, table_key))
-        if found is None:
-            entity = self._types[table_key]
-            base, here = self._sides.base.get(entity.type_id), side.get(entity.type_id)
-            found = self._deltas[(name, table_key)] = table_delta(self._sides.store, base, here, entity, lineal=True)
-        return found
+    def _compared(self, table_key: str) -> Compared:
+        self._compare([table_key])
+        return self._tables[table_key]
 
-    def _merge(self, table_key: str) -> tuple[TableMerge, list[Conflict]]:
-        found = self._merges.get(table_key)
-        if found is None:
-            entity = self._types[table_key]
-            ours = self.ours(table_key) if self.ours_changed(table_key) else None
-            if self.theirs_changed(table_key):
-                found = merge_table(
-                    entity, self.theirs(table_key), ours, self._decisions, property_level=self._property_level
-                )
-            else:
-                nothing = entity.arrow_schema.empty_table()
-                found = TableMerge(entity, TableDelta(entity, nothing, nothing)), []
-            self._merges[table_key] = found
-        return found
+    def _compare(self, table_keys: Iterable[str]) -> None:
+        """Compare tables that were not looked at yet, all at once."""
+        missing = [key for key in table_keys if key not in self._tables]
+        if missing:
+            found = self._comparison.compare([self._table_sides(key) for key in missing])
+            self._tables.update(zip(missing, found, strict=True))
+
+    def _table_sides(self, table_key: str) -> TableSides:
+        entity = self._types[table_key]
+        ours, theirs = (
+            side.get(entity.type_id) if self._changed(table_key, side) else None
+            for side in (self._sides.ours, self._sides.theirs)
+        )
+        return TableSides(entity, self._sides.base.get(entity.type_id), ours, theirs)
 
     # --- what to do -----------------------------------------------------------------------------------------------
 
@@ -265,15 +275,16 @@ class _Merging:
             return _Plan(problems, {}, [])
         catalog: Catalog = self._sides.schema.catalog
         both = [k for k in self._types if self.theirs_changed(k) and self.ours_changed(k)]
-        conflicts = [c for key in both for c in self._merge(key)[1]]
+        self._compare(both)
+        conflicts = [c for key in both for c in self._compared(key).conflicts]
         findings = check_merge(catalog, self, self._decisions)
         for key, merge in findings.revised.items():
-            self._merges[key] = (merge, [])
+            self._tables[key] = replace(self._compared(key), merge=merge, conflicts=())
         adopted = [k for k in self._types if self._is_adoptable(k)]
         entries = tuple(replace(self._sides.theirs[self._types[k].type_id].entry, table_key=k) for k in adopted)
         # Also what only the source changed, where the schemas differ so that its pin cannot stand in for the target's.
-        written = {k: self._merge(k)[0] for k in self._types if k not in adopted and self.theirs_changed(k)}
-        written |= {k: m for k, (m, _) in self._merges.items() if k not in adopted}
+        written = {k: self.merge_of(k) for k in self._types if k not in adopted and self.theirs_changed(k)}
+        written |= {k: compared.merge for k, compared in self._tables.items() if k not in adopted}
         merges = {k: m for k, m in written.items() if not m.is_empty}
         kept = tuple(k for k in self._types if k not in adopted and self._types[k].type_id in self._sides.ours)
         removed = tuple(
@@ -290,8 +301,8 @@ class _Merging:
             return True
         if self.ours_changed(table_key) or not self.theirs_changed(table_key) or not fits(theirs.entity, entity):
             return False
-        known = self._merges.get(table_key)
-        if known is not None and not known[0].is_whole:
+        known = self._tables.get(table_key)
+        if known is not None and not known.merge.is_whole:
             return False
         before = self._sides.ours[entity.type_id].entry
         return before.row_count != theirs.entry.row_count or bool(self.theirs(table_key).ids)
@@ -320,7 +331,7 @@ class _Merging:
     def publish(self, plan: _Plan) -> GraphCommit:
         """Write and publish the merge."""
         renamed = self._renamed((*plan.kept, *(entry.table_key for entry in plan.adopted)))
-        effects: dict[str, Effect] = {}
+        merges: dict[str, tuple[TableMerge, Table]] = {}
         changed: list[TableEntry] = []
         files: list[str] = []
         for key in plan.kept:
@@ -331,7 +342,8 @@ class _Merging:
                 changed.append(entry)
                 files.extend(written)
             elif merge is not None:
-                effects[key] = merge.effect(self._sides.store.tables, self._txn.table(key))
+                merges[key] = (merge, self._txn.table(key))
+        effects: Mapping[str, Effect] = self._comparison.effects(merges)
         adopted: list[TableEntry] = []
         for entry in plan.adopted:
             fitted, written = self._without_refused(entry)
@@ -348,12 +360,14 @@ class _Merging:
             commits=self._relation.theirs_only,
         )
         requirements = [r for r in plan.requirements if r.table_key in self._txn.base.tables]
-        return self._txn.commit(effects, requirements, graft=graft, files=files, revived=plan.adopted)
+        return self._txn.commit(
+            effects, requirements, graft=graft, files=files, revived=plan.adopted, crew=self._comparison.crew
+        )
 
     def _without_refused(self, entry: TableEntry) -> tuple[TableEntry, tuple[str, ...]]:
         """A table that only the source has, without rows that were decided against: edges of nodes that are gone."""
-        merge = self._merges.get(entry.table_key)
-        refused = merge[0].theirs.new.keys() - merge[0].taken if merge is not None else None
+        found = self._tables.get(entry.table_key)
+        refused = found.merge.theirs.new.keys() - found.merge.taken if found is not None else None
         if not refused:
             return entry, ()
         effect = ReplaceRows(tuple(sorted(refused)), ())

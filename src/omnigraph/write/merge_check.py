@@ -128,17 +128,18 @@ def _arriving_edges(edge: EdgeType, end: End, changes: Changes, decisions: Decis
     if not lost:
         return
     merge = _current(changes, findings, edge.table_key)
-    found = _rows_at(merge.rows, end.column, lost)
-    if not found:
+    ids = _ids_at(merge.rows, end.column, lost)
+    if not ids:
         return
     side = decisions.side(ConflictKind.ORPHAN_EDGE, edge)
+    rows = merge.full_rows(ids)
+    found = [rows[i] for i in ids]
     for row in found:
         findings.conflicts.append(_orphan(edge, end, row, theirs=row, side=side))
     if side == OURS:
-        findings.revised[edge.table_key] = merge.without(frozenset(row["id"] for row in found))
+        findings.revised[edge.table_key] = merge.without(frozenset(ids))
     elif side == THEIRS:
-        wanted = {row[end.column] for row in found}
-        back = {i: image for i in wanted if (image := nodes.row(i, after=False)) is not None}
+        back = nodes.rows(sorted({row[end.column] for row in found}), after=False)
         findings.revised[end.node_key] = _current(changes, findings, end.node_key).also(rows=back)
 
 
@@ -150,12 +151,7 @@ def _standing_edges(edge: EdgeType, end: End, changes: Changes, decisions: Decis
     if not gone:
         return
     merge = _current(changes, findings, edge.table_key)
-    found = [
-        row
-        for rows in _kept_rows(edge, merge, changes)
-        for row in _rows_at(rows, end.column, gone)
-        if row["id"] not in merge.dropped and row["id"] not in merge.upserted
-    ]
+    found = _kept_rows_at(edge, end, gone, merge, changes)
     if not found:
         return
     side = decisions.side(ConflictKind.ORPHAN_EDGE, edge)
@@ -169,15 +165,20 @@ def _standing_edges(edge: EdgeType, end: End, changes: Changes, decisions: Decis
         findings.revised[end.node_key] = node_merge.without(kept)
 
 
-def _kept_rows(edge: EdgeType, merge: TableMerge, changes: Changes) -> Iterator[pa.Table]:
-    """Rows of the target that the source cannot vouch for: changed there, or changed here and not taken over."""
-    known: set[str] = set()
+def _kept_rows_at(edge: EdgeType, end: End, nodes: frozenset[str], merge: TableMerge, changes: Changes) -> list[Row]:
+    """Rows of the target at some nodes that the source cannot vouch for, in the order of their ids.
+
+    They changed in the target, or in the source and were not taken over.
+    """
+    known: frozenset[str] = frozenset()
+    found: dict[str, Row] = {}
     if changes.ours_changed(edge.table_key):
         ours = changes.ours(edge.table_key)
-        known = {*ours.old, *ours.new}
-        yield ours.after
-    before = merge.theirs.before
-    yield before.filter(pa.array([i not in known for i in before["id"].to_pylist()], pa.bool_()))
+        known = frozenset(ours.ids)
+        found |= ours.rows(_ids_at(ours.after, end.column, nodes), after=True)
+    before = _ids_at(merge.theirs.before, end.column, nodes)
+    found |= merge.theirs.rows([i for i in before if i not in known], after=False)
+    return [found[i] for i in sorted(found) if i not in merge.dropped and i not in merge.upserted]
 
 
 def _require(edge: EdgeType, end: End, changes: Changes, findings: Findings) -> None:
@@ -194,9 +195,10 @@ def _require(edge: EdgeType, end: End, changes: Changes, findings: Findings) -> 
             findings.requirements.append(NoIncident(edge.table_key, (end.column,), tuple(sorted(gone))))
 
 
-def _rows_at(rows: pa.Table, column: str, ids: frozenset[str]) -> list[Row]:
-    mask = pc.is_in(rows[column], value_set=pa.array(sorted(ids), pa.string()))
-    found: list[Row] = rows.filter(mask).to_pylist()
+def _ids_at(rows: pa.Table, column: str, nodes: frozenset[str]) -> list[str]:
+    """Ids of the rows that name one of some nodes, in the order of the rows."""
+    mask = pc.is_in(rows[column], value_set=pa.array(sorted(nodes), pa.string()))
+    found: list[str] = rows["id"].filter(mask).to_pylist()
     return found
 
 

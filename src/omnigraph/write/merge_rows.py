@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -47,13 +47,18 @@ class TableMerge:
 
     @cached_property
     def rows(self) -> pa.Table:
-        """The rows that the merge writes."""
+        """The rows that the merge writes, in the columns that `theirs` has."""
         places = [self.theirs.new[i] for i in sorted(self.taken)]
         taken = self.theirs.after.take(pa.array(places, pa.int64()))
         if not self.composed:
             return taken
         extra = pa.Table.from_pylist([self.composed[i] for i in sorted(self.composed)], schema=taken.schema)
         return pa.concat_tables([taken, extra])
+
+    def full_rows(self, ids: Sequence[str]) -> dict[str, Row]:
+        """Some of the rows that the merge writes, with all their columns."""
+        taken = self.theirs.rows([i for i in ids if i in self.taken], after=True)
+        return taken | {i: self.composed[i] for i in ids if i in self.composed}
 
     def effect(self, store: TableStore, target: Table) -> ReplaceRows:
         """Write the rows beside a target table. They cross forks, so they are written anew, by column name."""

@@ -50,6 +50,7 @@ class WriteTxn:
         self._expect_head = expect_head
         self._idempotency_key = idempotency_key
         self._announced = False
+        self.is_published = False
         self._completing = False
         self._graft = NO_GRAFT
         self._graft_files: tuple[str, ...] = ()
@@ -133,6 +134,7 @@ class WriteTxn:
                 self._withdraw(error)
             raise
         commit = self.repository.publisher.publish(plan)
+        self.is_published = True
         fold_if_needed(self.repository, self.base.branch, self.base.native_branch, plan.writes, crew)
         return commit
 

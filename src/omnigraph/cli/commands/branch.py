@@ -90,6 +90,7 @@ def merge(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would happen.")] = False,
     delete_branch: Annotated[bool, typer.Option("--delete-branch", help="Delete SOURCE afterwards.")] = False,
     message: Annotated[str | None, typer.Option("--message", metavar="TEXT", help="Why, for the history.")] = None,
+    engine: options.Workers = options.Engine.arrow,
     actor: options.Actor = None,
     store: options.Store = None,
     quiet: options.Quiet = False,
@@ -99,8 +100,9 @@ def merge(
     graph = options.open_to_write("branch merge", None, store, quiet=quiet)
     try:
         result = graph.branches.merge(
-            source, into, _strategy(strategy or []), dry_run, delete_branch, property_level, actor, message
-        )
+            source, into, _strategy(strategy or []), dry_run, delete_branch, property_level, actor, message,
+            engine=engine.value,
+        )  # fmt: skip
     except MergeConflict as error:
         if json:
             raise

@@ -1,0 +1,55 @@
+"""What every driver of tasks does: send work out, raise what went wrong as what it was, hold its intent meanwhile."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.errors import OmnigraphError, StorageError
+from omnigraph.execution.spark.tasks import accepted, answered, refusal_in
+from omnigraph.write.transaction import WriteTxn
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def done_by_tasks(spark: SparkSession, work: Callable[[Any], Any], items: Sequence[Any], purpose: str) -> list[Any]:
+    """Apply a function to every item, a task each, and give the answers in order.
+
+    `purpose` says in an error what the tasks were for.
+    """
+    if not items:
+        return []
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        tasks = spark.sparkContext.parallelize(items, len(items))
+        return accepted(tasks.map(lambda item: answered(lambda: work(item))).collect())
+    except (PySparkException, Py4JError, OSError, AttributeError) as error:
+        # A task failed too often, or the session was stopped: a stopped one lacks the attributes of a live one.
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        failed = StorageError(f"the tasks that {purpose} failed: {reason}")
+        raise refusal_in(str(error)) or failed from error
+
+
+@contextlib.contextmanager
+def holding(current: Callable[[], WriteTxn]) -> Iterator[None]:
+    """Renew the lease of an announced write while work goes on."""
+    over = threading.Event()
+    pause = current().store.settings.lease / 4
+
+    def renew() -> None:
+        while not over.wait(pause):
+            with contextlib.suppress(OmnigraphError):
+                current().renew()
+
+    thread = threading.Thread(target=renew, name="omnigraph-lease", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()

@@ -1,0 +1,111 @@
+"""The row work of a merge, which can be done elsewhere: compare the changed rows of tables, write the outcome.
+
+What is compared and what comes of it is the same wherever it is done: `merge_table` decides about rows, one process
+checks what lies between them and publishes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Protocol
+
+from omnigraph.schema.catalog import EntityType
+from omnigraph.storage.crew import HERE, Crew
+from omnigraph.storage.effects import ReplaceRows
+from omnigraph.storage.tables import Table
+from omnigraph.versioning.diff import Pinned, TableDelta, table_delta
+from omnigraph.versioning.store import GraphStore
+from omnigraph.write.merge_conflicts import Conflict, Decisions
+from omnigraph.write.merge_rows import TableMerge, merge_table
+from omnigraph.write.transaction import WriteTxn
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How a merge decides about rows that both sides changed."""
+
+    decisions: Decisions
+    property_level: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TableSides:
+    """One table of a merge: its type after it, and its pins. A side that did not change the table is None."""
+
+    entity: EntityType
+    base: Pinned | None
+    ours: Pinned | None
+    theirs: Pinned | None
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What changed in a table on either side, what the merge does to it, and the conflicts met, resolved or not."""
+
+    ours: TableDelta
+    theirs: TableDelta
+    merge: TableMerge
+    conflicts: Sequence[Conflict]
+
+
+class Comparison(Protocol):
+    """Does the row work of one merge."""
+
+    @property
+    def crew(self) -> Crew:
+        """Who builds the indexes of what was written."""
+        ...
+
+    def compare(self, tables: Sequence[TableSides]) -> list[Compared]:
+        """Compare the changed rows of some tables."""
+        ...
+
+    def effects(self, merges: Mapping[str, tuple[TableMerge, Table]]) -> dict[str, ReplaceRows]:
+        """Write the rows of merges, each beside its target table."""
+        ...
+
+
+Comparing = Callable[[WriteTxn, Terms], AbstractContextManager[Comparison]]
+"""Begins the row work of the merge that a transaction is for, and ends it."""
+
+
+@dataclass(frozen=True, slots=True)
+class InProcess:
+    """The row work in this process."""
+
+    store: GraphStore
+    terms: Terms
+    crew: Crew = HERE
+
+    def compare(self, tables: Sequence[TableSides]) -> list[Compared]:
+        """Compare tables one after the other."""
+        return [self._compared(each) for each in tables]
+
+    def _compared(self, table: TableSides) -> Compared:
+        ours, theirs = (self._delta(table, side) for side in (table.ours, table.theirs))
+        return compare_deltas(ours, theirs, self.terms, ours_changed=table.ours is not None)
+
+    def _delta(self, table: TableSides, side: Pinned | None) -> TableDelta:
+        if side is None:
+            nothing = table.entity.arrow_schema.empty_table()
+            return TableDelta(table.entity, nothing, nothing)
+        return table_delta(self.store, table.base, side, table.entity, lineal=True)
+
+    def effects(self, merges: Mapping[str, tuple[TableMerge, Table]]) -> dict[str, ReplaceRows]:
+        """Write the rows of one table after the other."""
+        return {key: merge.effect(self.store.tables, target) for key, (merge, target) in merges.items()}
+
+
+def compare_deltas(ours: TableDelta, theirs: TableDelta, terms: Terms, *, ours_changed: bool) -> Compared:
+    """Compare all changed rows of a table, or those of some ids: ids do not depend on each other."""
+    merge, conflicts = merge_table(
+        theirs.entity, theirs, ours if ours_changed else None, terms.decisions, property_level=terms.property_level
+    )
+    return Compared(ours, theirs, merge, conflicts)
+
+
+def in_process(txn: WriteTxn, terms: Terms) -> AbstractContextManager[Comparison]:
+    """Compare rows in this process."""
+    return nullcontext(InProcess(txn.store, terms))
