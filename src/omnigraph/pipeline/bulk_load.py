@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -21,7 +20,7 @@ import pyarrow as pa
 from omnigraph.errors import ConflictError, DataError, OmnigraphError
 from omnigraph.execution.spark.tasks import accepted, answered, refusal_in
 from omnigraph.pipeline import narrowing
-from omnigraph.pipeline.driving import holding
+from omnigraph.pipeline.driving import holding, repeating
 from omnigraph.pipeline.narrowing import Screener
 from omnigraph.pipeline.settle import LoadTerms, Settlement, stage_job
 from omnigraph.pipeline.sources import Split
@@ -215,24 +214,17 @@ class _Driver:
         if self._on_progress is None:
             yield
             return
-        over = threading.Event()
         tracker = self._spark.sparkContext.statusTracker()
         report = self._on_progress
 
-        def watch() -> None:
-            while not over.wait(0.2):
-                for stage in tracker.getActiveStageIds():
-                    info = tracker.getStageInfo(stage)
-                    if info is not None:
-                        report(info.numCompletedTasks, info.numTasks)
+        def tell() -> None:
+            for stage in tracker.getActiveStageIds():
+                info = tracker.getStageInfo(stage)
+                if info is not None:
+                    report(info.numCompletedTasks, info.numTasks)
 
-        thread = threading.Thread(target=watch, name="omnigraph-progress", daemon=True)
-        thread.start()
-        try:
+        with repeating(tell, 0.2, "omnigraph-progress"):
             yield
-        finally:
-            over.set()
-            thread.join()
 
     def _tasks(self, function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
         """Apply a function to every item, a task each."""

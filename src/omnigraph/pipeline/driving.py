@@ -38,15 +38,25 @@ def done_by_tasks(spark: SparkSession, work: Callable[[Any], Any], items: Sequen
 @contextlib.contextmanager
 def holding(current: Callable[[], WriteTxn]) -> Iterator[None]:
     """Renew the lease of an announced write while work goes on."""
-    over = threading.Event()
-    pause = current().store.settings.lease / 4
 
     def renew() -> None:
-        while not over.wait(pause):
-            with contextlib.suppress(OmnigraphError):
-                current().renew()
+        with contextlib.suppress(OmnigraphError):
+            current().renew()
 
-    thread = threading.Thread(target=renew, name="omnigraph-lease", daemon=True)
+    with repeating(renew, current().store.settings.lease / 4, "omnigraph-lease"):
+        yield
+
+
+@contextlib.contextmanager
+def repeating(action: Callable[[], None], pause: float, name: str) -> Iterator[None]:
+    """Do something again and again, on a thread of its own, while work goes on."""
+    over = threading.Event()
+
+    def repeat() -> None:
+        while not over.wait(pause):
+            action()
+
+    thread = threading.Thread(target=repeat, name=name, daemon=True)
     thread.start()
     try:
         yield
