@@ -110,17 +110,21 @@ class Peaks:
         self._thread.join()
 
     def _watch(self) -> None:
-        me = psutil.Process()
+        self._look()  # also at a job that is over before the first pause
         while not self._over.wait(0.3):
-            self.driver = max(self.driver, me.memory_info().rss / 1e6)
-            found = 0.0
-            for child in me.children(recursive=True):
-                try:
-                    if "python" in child.name():
-                        found += child.memory_full_info().pss / 1e6
-                except psutil.Error:
-                    continue
-            self.workers = max(self.workers, found)
+            self._look()
+
+    def _look(self) -> None:
+        me = psutil.Process()
+        self.driver = max(self.driver, me.memory_info().rss / 1e6)
+        found = 0.0
+        for child in me.children(recursive=True):
+            try:
+                if "python" in child.name():
+                    found += child.memory_full_info().pss / 1e6
+            except psutil.Error:
+                continue
+        self.workers = max(self.workers, found)
 
 
 def timed(job: Callable[[], Any]) -> Done:
