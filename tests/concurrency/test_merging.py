@@ -38,20 +38,24 @@ def test_merges_beside_writers_lose_nothing(uri: str, tmp_path: Path) -> None:
     check_every_version(uri)
 
 
-def test_schema_changes_beside_writers_lose_nothing(uri: str, tmp_path: Path) -> None:
+def test_schema_changes_beside_writers_and_optimize_lose_nothing(uri: str, tmp_path: Path) -> None:
     texts = []
     text = SMALL
     for number in range(6):
         text = text.replace("age: I32?", f"age: I32?  p{number}: I64 @default({number})")
         texts.append(text)
     texts.append(text.replace("age: I32?", "age: I64?"))
-    with workers(2) as [changer, writer]:
+    with workers(3) as [changer, writer, keeper]:
+        keeper.send("optimizes", uri, until=str(tmp_path / "done"))
         writer.send("commits", uri, worker="w", count=40, data={"Person": [{"name": "*"}]}, ack=str(tmp_path / "acks"))
         changer.send("schemas", uri, texts=texts)
         answers = [worker.receive() for worker in (changer, writer)]
-    assert [answer.get("ok") for answer in answers] == [7, 40], answers
+        (tmp_path / "done").touch()
+        answers.append(keeper.receive())
+    assert [answer.get("ok") for answer in answers] == [7, 40, []], answers
     rows = Graph.open(uri).rows("node:Person").to_pylist()
     assert {r["name"] for r in rows} == {"ann", "bob", *(f"w-{n}" for n in range(40))}
     assert all([r[f"p{n}"] for n in range(6)] == list(range(6)) for r in rows)
     assert check_acknowledged(uri, read_acks(tmp_path / "acks")) == 40
+    assert any(c.kind == "optimize" for c in Graph.open(uri).commits.list()), "the three met"
     check_every_version(uri)

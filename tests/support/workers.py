@@ -182,6 +182,30 @@ def do_schemas(uri: str, texts: list[str], branch: str = "main") -> int:
     return sum(_graph(uri).schema.apply(text, branch=branch).applied for text in texts)
 
 
+def do_optimizes(uri: str, until: str) -> list[str]:
+    """Optimize again and again until a file appears; the error codes of runs that failed."""
+    failed = []
+    while not Path(until).exists():
+        try:
+            _graph(uri).maintenance.optimize()
+        except OmnigraphError as error:
+            failed.append(error.code)
+    return failed
+
+
+def do_follow(uri: str, seen: str, cursor: str) -> None:
+    """Follow the changes of main for ever: note every commit, row by row, and then keep the cursor."""
+    while True:
+        at = Path(cursor).read_text() if Path(cursor).exists() else None
+        for block in _graph(uri).changes(at, "beginning", limit=2):
+            for change in block.changes:
+                _acknowledge(seen, {"commit": block.commit.graph_commit_id, "id": change.entity_id})
+            _acknowledge(seen, {"commit": block.commit.graph_commit_id, "whole": len(block.changes)})
+            fresh = Path(f"{cursor}.new")
+            fresh.write_text(block.cursor)
+            fresh.rename(cursor)
+
+
 def do_unbranch(uri: str, name: str) -> None:
     """Delete a branch."""
     _graph(uri).branches.delete(name)
