@@ -17,7 +17,7 @@ from functools import lru_cache
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.datatypes import canonical_texts
+from omnigraph.datatypes import canonical_texts, whole
 from omnigraph.storage.faults import translated
 from omnigraph.storage.predicates import sql_literal
 from omnigraph.storage.tables import KnownIds, Table
@@ -253,7 +253,7 @@ def rows_with_values(table: Table, columns: Sequence[str], values: Sequence[Sequ
 
 def tuple_keys(columns: Sequence[pa.ChunkedArray]) -> pa.Array:
     """One text per row that is equal exactly where the tuples of values are; null where one of the values is."""
-    texts = [canonical_texts(_combined(column)) for column in columns]
+    texts = [canonical_texts(whole(column)) for column in columns]
     if len(texts) == 1:
         return texts[0]
     parts: list[pa.Array] = []
@@ -261,13 +261,6 @@ def tuple_keys(columns: Sequence[pa.ChunkedArray]) -> pa.Array:
         parts += [pc.binary_length(text).cast(pa.string()), text]
     # Lengths go first: ("x|y", "z") and ("x", "y|z") are different tuples.
     return pc.binary_join_element_wise(*parts, ":")
-
-
-def _combined(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    if isinstance(column, pa.Array):
-        return column
-    combined = column.combine_chunks()
-    return pa.concat_arrays(combined.chunks) if isinstance(combined, pa.ChunkedArray) else combined
 
 
 def _literal(text: str, kind: pa.DataType) -> str:
