@@ -15,7 +15,7 @@ from omnigraph.storage.lookup import existing_ids, rows_with_values, tuple_keys
 from omnigraph.versioning.plan import KeysAbsent, Requirement, ValuesAbsent
 from omnigraph.write.validation.findings import Findings
 from omnigraph.write.validation.hashes import rows_with_equal_hash
-from omnigraph.write.validation.model import Base, TableDelta, column_of
+from omnigraph.write.validation.model import Base, Place, TableDelta, column_of
 
 _MANY = 100_000
 
@@ -80,6 +80,21 @@ def _check_unique(base: Base, delta: TableDelta, group: tuple[str, ...], found: 
             text = f"@unique violation on {entity.name}.{_listed(group)}: {shown} belongs to {holder!r}"
             found.note("unique", text, entity, places=delta.places, index=index, field=group[0], value=shown)
     yield ValuesAbsent(entity.table_key, columns, values, tuple(gone))
+
+
+def replaced_rows(delta: TableDelta) -> set[Place]:
+    """Where rows stand that a later row of the same id replaces: upserts of edges that have no key of their own."""
+    replaced: set[Place] = set()
+    if delta.entity.key or delta.entity.kind != "edge" or delta.fresh_ids:
+        return replaced
+    last: dict[str, int] = {}
+    for index, entity_id in enumerate(delta.written["id"].to_pylist()):
+        if entity_id is None:
+            continue
+        if entity_id in last:
+            replaced.add(delta.places.at(last[entity_id]))
+        last[entity_id] = index
+    return replaced
 
 
 def duplicates(keys: pa.Array | pa.ChunkedArray) -> list[tuple[int, int]]:
