@@ -18,9 +18,9 @@ from omnigraph.pipeline import narrowing, settle
 from omnigraph.pipeline.buckets import BUCKETS, Stream, cut, read_pieces
 from omnigraph.pipeline.screening import MAX_SUSPECTS, Screened
 from omnigraph.pipeline.staging import compacted
+from omnigraph.storage.hashes import text_hashes
 from omnigraph.storage.layout import STAGING
 from omnigraph.write.validation import Places
-from omnigraph.write.validation.hashes import text_hashes
 
 SCHEMA = """
 node Person { name: String @key  email: String? @unique  first: String?  last: String?  @unique(first, last) }

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.ipc as ipc
 
+from omnigraph.storage.hashes import text_hashes
 from omnigraph.storage.objects import ObjectStore
-from omnigraph.write.validation.hashes import text_hashes
 
 BUCKETS = 256
 """Into how many buckets every stream is cut, however large it is: a task takes as many neighbours as suit it."""

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from omnigraph.datatypes import canonical_texts, whole
 from omnigraph.errors import MissingData
 from omnigraph.storage.faults import translated
+from omnigraph.storage.key_sets import KeySets
 from omnigraph.storage.predicates import sql_literal
 from omnigraph.storage.tables import KnownIds, Table, data_file
 
@@ -74,8 +75,8 @@ EMPTY_TAIL = Tail()
 _HASH_BYTES = 8
 _MAX_WRITTEN_HERE = 4096
 _FEW = 256
-_SMALL_TABLE = 4_096
 _written_here: dict[str, frozenset[str]] = {}
+KEY_SETS = KeySets()
 _NO_ADDRESSES = pa.table({"_rowaddr": pa.array([], pa.uint64())})
 
 
@@ -115,22 +116,12 @@ def existing_ids(table: Table, ids: Sequence[str], tail: Tail, absent_in: Table 
     found = memory.ids.intersection(ids)
     rest = [i for i in ids if i not in found]
     answered = memory.fragments if absent_in is None else memory.fragments | _common_fragments(absent_in, table)
-    if not answered.union(table.uncovered_fragments).issuperset(table.fragments) and _is_new_to_index(table, rest):
+    is_index_needed = bool(rest) and not answered.union(table.uncovered_fragments).issuperset(table.fragments)
+    if is_index_needed and KEY_SETS.certainly_new(table, rest):
         answered |= table.covered_fragments
     if not rest or answered.issuperset(table.fragments):
         return found
     return found.union(locate(table, rest, tail, answered=answered).ids)
-
-
-def _is_new_to_index(table: Table, ids: Sequence[str]) -> bool:
-    """Whether the indexed part of a small table certainly holds none of some ids; its ids are kept in memory."""
-    home = table.index_home
-    if home.indexed_ids is None:
-        covered = [i for i in home.fragments if i in home.covered_fragments]
-        if sum(home.fragments[i].num_rows for i in covered) > _SMALL_TABLE:
-            return False
-        home.indexed_ids = frozenset(home.scan(["id"], fragments=covered)["id"].to_pylist() if covered else ())
-    return home.indexed_ids.isdisjoint(ids)
 
 
 def _common_fragments(before: Table, table: Table) -> frozenset[int]:

@@ -66,7 +66,6 @@ class Table:
         self._fragments: dict[int, FragmentMetadata] | None = None
         self._known_fragments = known_fragments or {}
         self.known_ids: KnownIds | None = None
-        self.indexed_ids: frozenset[str] | None = None
         self.located: dict[tuple[str, ...], tuple[tuple[str, ...], tuple[int, ...]]] = {}
         self._coverage: dict[str, frozenset[int]] | None = None
         self._live: dict[int, Places] = {}

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from omnigraph.storage.hashes import rows_with_equal_hash, text_hashes
 from omnigraph.write.validation import keys
-from omnigraph.write.validation.hashes import rows_with_equal_hash, text_hashes
 
 TEXTS = ["", "a", "é", "ab", "ba", "0", "00", "x" * 5_000, "x" * 4_999 + "y", None]
 

@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 from omnigraph.datatypes import canonical_texts, whole
 from omnigraph.errors import taken_text
 from omnigraph.schema.catalog import EntityType
+from omnigraph.storage.hashes import rows_with_equal_hash
 from omnigraph.storage.lookup import existing_ids, rows_with_values, tuple_keys
 from omnigraph.versioning.plan import KeysAbsent, Requirement, ValuesAbsent
 from omnigraph.write.validation.findings import Findings
-from omnigraph.write.validation.hashes import rows_with_equal_hash
 from omnigraph.write.validation.model import Base, Place, TableDelta, column_of
 
 _MANY = 100_000
