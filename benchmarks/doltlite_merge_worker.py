@@ -10,12 +10,14 @@ import doltlite  # noqa: F401 - replaces the SQLite library before it is first u
 
 import sqlite3  # isort: skip
 
+from benchmarks.merging import Case
 
-def main(directory: str, rows: int, theirs: int, ours: int) -> None:
-    """A table of `rows`; every line changes `theirs` rows on a branch and `ours` on main, and merges."""
-    connection = sqlite3.connect(Path(directory) / f"merge-{rows}.db")
+
+def main(directory: str, case: Case) -> None:
+    """The table of a case; every line changes their rows on a branch and ours on main, and merges."""
+    connection = sqlite3.connect(Path(directory) / f"{case.name}.db")
     connection.execute("CREATE TABLE person (name TEXT PRIMARY KEY, age INT, about TEXT)")
-    people = ((f"p{i:07}", f"{i:08}" * 128) for i in range(rows))
+    people = ((f"p{i:07}", case.about(i)) for i in range(case.rows))
     connection.executemany("INSERT INTO person VALUES (?, 1, ?)", people)
     commit(connection, "init")
     print("ready", flush=True)
@@ -23,16 +25,16 @@ def main(directory: str, rows: int, theirs: int, ours: int) -> None:
         branch = f"dev{number}"
         run(connection, "SELECT dolt_branch(?)", branch)
         run(connection, "SELECT dolt_checkout(?)", branch)
-        edit(connection, rows, theirs, number + 2, 0)
+        edit(connection, case.theirs(), number + 2)
         run(connection, "SELECT dolt_checkout('main')")
-        edit(connection, rows, ours, number + 2, 3)
+        edit(connection, case.ours(), number + 2)
         begun = time.perf_counter()
         run(connection, "SELECT dolt_merge(?)", branch)
         print((time.perf_counter() - begun) * 1000, flush=True)
 
 
-def edit(connection: sqlite3.Connection, rows: int, count: int, age: int, offset: int) -> None:
-    names = ((age, f"p{(i * (rows // count) + offset):07}") for i in range(count))
+def edit(connection: sqlite3.Connection, places: list[int], age: int) -> None:
+    names = ((age, f"p{i:07}") for i in places)
     connection.executemany("UPDATE person SET age = ? WHERE name = ?", names)
     commit(connection, "edit")
 
@@ -48,4 +50,4 @@ def run(connection: sqlite3.Connection, statement: str, *arguments: str) -> None
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], *map(int, sys.argv[2:5]))
+    main(sys.argv[1], Case(int(sys.argv[2]), sys.argv[3], sys.argv[4]))

@@ -115,9 +115,10 @@ def test_the_core_of_the_suite_on_a_cluster(running: Cluster, names: list[str]) 
 
 
 @pytest.mark.slow
-def test_python_workers_that_die_after_writing(running: Cluster, graph: Graph, inputs: str) -> None:
-    """Every worker process is killed in its second task, when its data files are written."""
-    driver = Driver(running, "files", graph.uri, inputs, **{EXECUTORS: f"{Point.ROWS_WRITTEN}:kill:2"})
+@pytest.mark.parametrize("fate", ["kill", "error"])
+def test_tasks_that_fail_after_writing(running: Cluster, graph: Graph, inputs: str, fate: str) -> None:
+    """Every worker process dies, or its store fails, in its second task, when its data files are written."""
+    driver = Driver(running, "files", graph.uri, inputs, **{EXECUTORS: f"{Point.ROWS_WRITTEN}:{fate}:2"})
     assert driver.result() == LOADED
     assert len(data_files(graph)) > 6, "some were written in vain"
     is_whole(graph)
@@ -130,15 +131,6 @@ def test_an_executor_that_is_killed_in_the_middle_of_a_load(running: Cluster, gr
     victim = next(pid for pid in running.executors() if children(pid))
     kill_all([victim, *descendants(victim)])
     assert driver.result() == LOADED
-    is_whole(graph)
-
-
-@pytest.mark.slow
-def test_a_store_that_fails_at_first_is_tried_again(running: Cluster, graph: Graph, inputs: str) -> None:
-    """The second write of every worker process fails; Spark repeats the task in a new one."""
-    driver = Driver(running, "files", graph.uri, inputs, **{EXECUTORS: f"{Point.ROWS_WRITTEN}:error:2"})
-    assert driver.result() == LOADED
-    assert len(data_files(graph)) > 6, "some were written in vain"
     is_whole(graph)
 
 

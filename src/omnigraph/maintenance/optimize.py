@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -64,19 +64,27 @@ class OptimizeReport:
 
 
 class Pace:
-    """Rests between runs that met writers, so that upkeep without a pause leaves most of the machine to them."""
+    """Rests between runs that met writers, so that upkeep without a pause leaves most of the machine to them.
 
-    def __init__(self) -> None:
-        self._until = 0.0
+    A handle that runs once never rests: only a run that follows one that met writers does.
+    """
+
+    def __init__(
+        self, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        self.clock = clock
+        self._sleep = sleep
+        self._until: float | None = None
 
     def rest(self) -> None:
         """Wait until the next run may begin: not at all, unless the last one met writers just now."""
-        time.sleep(max(0.0, self._until - time.monotonic()))
+        left = 0.0 if self._until is None else self._until - self.clock()
+        if left > 0:
+            self._sleep(left)
 
     def ran(self, seconds: float, *, beside_writers: bool) -> None:
-        """Note how long a run took."""
-        pause = min(_REST * seconds, _LONGEST_REST) if beside_writers else 0.0
-        self._until = time.monotonic() + pause
+        """Note how long a run took that has just ended."""
+        self._until = self.clock() + min(_REST * seconds, _LONGEST_REST) if beside_writers else None
 
 
 def optimize(
@@ -95,7 +103,7 @@ def optimize(
             return OptimizeReport(branch, tuple(TableOptimizeStats(k, due=why) for k, why in due.items()), None)
     pace = pace or Pace()
     pace.rest()
-    begun = time.monotonic()
+    begun = pace.clock()
     repository.store.wait_for_upkeep()
     repository.recovery.sweep_if_due()
     state = repository.head(branch)
@@ -108,7 +116,7 @@ def optimize(
             pending.setdefault(status.table_key, []).append(status.property)
     own = sum(commit is not None for commit in (done.commit, vectors))
     others = repository.recent_head(branch).version - state.version - own
-    seconds = time.monotonic() - begun
+    seconds = pace.clock() - begun
     pace.ran(seconds, beside_writers=others > 0)
     _tell(repository, done, seconds)
     tables = tuple(
