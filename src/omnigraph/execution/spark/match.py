@@ -90,7 +90,7 @@ class Matcher:
         steps, kinds = self._source.edges(edge.edge_types, direction, edge.edge_var, self._scope, self._needs)
         near, far = (type_of(step.near), id_of(step.near)), (type_of(step.far), id_of(step.far))
         if (low, high) != (1, 1) or edge.path_var is not None:
-            bound = _settled(bound)
+            bound = settled(bound)
             assert bound.rows is not None
             starts = bound.rows.select(F.col(near[0]).alias(START_TYPE), F.col(near[1]).alias(START))
             starts = starts.where(F.col(START).isNotNull())
@@ -140,7 +140,7 @@ class Matcher:
     # --- inner blocks ---------------------------------------------------------------------------------------------
 
     def _optional(self, step: Optional, bound: Bound) -> Bound:
-        bound = _settled(bound)
+        bound = settled(bound)
         inner = self.run(step.steps, bound)
         assert inner.rows is not None
         if bound.rows is None:
@@ -150,7 +150,7 @@ class Matcher:
 
     def _without(self, step: Without, bound: Bound) -> Bound:
         # Names of a negated block are its own: another block may use them for something else.
-        bound = _settled(bound)
+        bound = settled(bound)
         scope = scope_of(step.block, self._scope)
         inner = Matcher(self._source, self._needs, scope, self._request).run(step.steps, bound)
         assert inner.rows is not None
@@ -159,7 +159,7 @@ class Matcher:
         return Bound(_without_partners(bound.rows, inner.rows), bound.kinds)
 
 
-def _settled(bound: Bound) -> Bound:
+def settled(bound: Bound) -> Bound:
     """Rows that are read more than once are made once: plans that repeat themselves double with every step."""
     return bound if bound.rows is None else Bound(bound.rows.localCheckpoint(eager=False), bound.kinds)
 
