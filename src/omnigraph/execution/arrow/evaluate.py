@@ -202,7 +202,9 @@ class Evaluator:
         return self._data.take(self._scope.nodes[var], name, numbers)
 
     def _distances(self, var: str, name: str, query: ir.Expr, metric: str) -> pa.Array:
-        """Exact distances from one vector, computed per node and not per row."""
+        """Exact distances: from one vector, computed per node and not per row; or from one of each row."""
+        if ir.variables(query):
+            return pair_distances(self.array(own_vector(var, name)), self.array(query), metric)
         wanted = self.wanted_vector(var, name, query)
         numbers = self._frame.numbers[var]
         if wanted is None:
@@ -364,6 +366,24 @@ def column_distances(column: pa.Array, wanted: Any, metric: str) -> Any:
     return distances
 
 
+def own_vector(var: str, name: str) -> ir.Prop:
+    """The property that a distance is measured from, as an expression."""
+    return ir.Prop(var, name, ir.ExprType(None, "value"))
+
+
+def pair_distances(left: pa.Array, right: pa.Array, metric: str) -> pa.Array:
+    """Distances of two columns of vectors, row by row; null where one has none."""
+    present = pc.and_(pc.is_valid(left), pc.is_valid(right))
+    distances = np.full(len(left), np.nan)
+    rows = np.flatnonzero(present.to_numpy(zero_copy_only=False))
+    for at in range(0, len(rows), _BLOCK):
+        part = pa.array(rows[at : at + _BLOCK])
+        sides = [side.take(part).flatten().to_numpy(zero_copy_only=False) for side in (left, right)]
+        near, far = (side.reshape(len(part), -1).astype(np.float64) for side in sides)
+        distances[rows[at : at + _BLOCK]] = _block_distances(near, far, metric)
+    return pa.array(distances, mask=np.isnan(distances))
+
+
 def vector_distances(vectors: Any, wanted: Any, metric: str) -> Any:
     """Distances of rows from one vector: smaller is nearer, whatever the metric. Computed in double precision."""
     distances = np.empty(len(vectors))
@@ -379,7 +399,7 @@ def _block_distances(vectors: Any, wanted: Any, metric: str) -> Any:
     if metric == "dot":
         return 1.0 - np.vecdot(vectors, wanted)
     if metric == "cosine":
-        lengths = np.sqrt(np.vecdot(vectors, vectors)) * np.linalg.norm(wanted)
+        lengths = np.sqrt(np.vecdot(vectors, vectors)) * np.sqrt(np.vecdot(wanted, wanted))
         return 1.0 - np.vecdot(vectors, wanted) / np.where(lengths == 0, 1.0, lengths)
     vectors -= wanted
     return np.vecdot(vectors, vectors)

@@ -199,8 +199,8 @@ class TextIndex:
         if run.start == run.stop:
             return np.empty(0, np.int64), np.empty(0, np.float64)
         counts = np.diff(self._place_starts[run.start : run.stop + 1])
-        frequencies = np.bincount(self._rows[run], weights=counts, minlength=self.row_count)
-        rows = np.flatnonzero(frequencies)
+        frequencies: Floats = np.bincount(self._rows[run], weights=counts, minlength=self.row_count).astype(np.float64)
+        rows: Int64s = np.flatnonzero(frequencies)
         return rows, frequencies[rows]
 
     def _occurrences(self, token: str) -> Int64s:
@@ -219,7 +219,7 @@ class TextIndex:
 
     def _dampings_in(self, collection: Collection) -> Floats:
         average = collection.words / max(collection.documents, 1)
-        dampings: Floats = K1 * (1.0 - B + B * self._lengths / max(average, 1e-9))
+        dampings: Floats = K1 * (1.0 - B + B * self._lengths.astype(np.float64) / max(average, 1e-9))
         return dampings
 
     @cached_property

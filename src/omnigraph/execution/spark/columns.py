@@ -2,7 +2,8 @@
 
 A bound variable `p` is two columns, `v:p` (the id, null for an optional without a match) and `t:p` (the number of its
 type, types in order of their names), and one column `p:p:name` per property that the query reads. A path is `w:path`:
-the ids of its nodes. What a search says of a node is a column `s:` too, filled where the node is read. Types here are those of storage; Spark's own are only worn on the way through it.
+the ids of its nodes. What a search says of a node is a column `s:` too, filled where the node is read. Types here are
+those of storage; Spark's own are only worn on the way through it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.datatypes import Scalar
-from omnigraph.execution.arrow.evaluate import Scope
+from omnigraph.execution.arrow.evaluate import Scope, own_vector
 from omnigraph.execution.arrow.frame import Frame
 from omnigraph.query import ir
 from omnigraph.schema.catalog import Catalog, EntityType
@@ -84,8 +85,10 @@ class Needs:
             for each in ir.walk(expr):
                 if isinstance(each, ir.Prop):
                     self._named.setdefault(each.var, set()).add(each.name)
-                elif isinstance(each, SEARCHES):
+                elif isinstance(each, SEARCHES) and is_of_node(each):
                     self._searches[each] = None
+                elif isinstance(each, ir.Nearest):
+                    self._named.setdefault(each.var, set()).add(each.property)
 
     def searches(self, var: str) -> list[Search]:
         """What is searched for in the nodes of a variable."""
@@ -124,7 +127,19 @@ def expressions(query: ir.QueryIR) -> Iterator[ir.Expr]:
 
 def bases(exprs: Iterable[ir.Expr]) -> list[ir.Expr]:
     """What expressions read of the bindings themselves."""
-    return list(dict.fromkeys(each for expr in exprs for each in ir.walk(expr) if isinstance(each, _BASES)))
+    return list(dict.fromkeys(base for expr in exprs for each in ir.walk(expr) for base in _base(each)))
+
+
+def _base(expr: ir.Expr) -> Iterator[ir.Expr]:
+    if isinstance(expr, ir.Nearest) and not is_of_node(expr):
+        yield own_vector(expr.var, expr.property)
+    elif isinstance(expr, _BASES):
+        yield expr
+
+
+def is_of_node(search: Search) -> bool:
+    """Whether a search says something of a node, whatever else its row binds."""
+    return not ir.variables(search.query)
 
 
 def outside_aggregates(expr: ir.Expr) -> Iterator[ir.Expr]:

@@ -51,18 +51,9 @@ class Matcher:
             if isinstance(step, Filter):
                 conditions.append(step.condition)  # filters in a row are one visit of a task
                 continue
-            bound = self._step(step, self.filtered(bound, conditions))
+            bound = self._step(step, filtered(bound, conditions, self._request))
             conditions = []
-        return self.filtered(bound, conditions)
-
-    def filtered(self, bound: Bound, conditions: list[ir.Expr]) -> Bound:
-        """The rows that meet some conditions."""
-        if not conditions:
-            return bound
-        assert bound.rows is not None
-        names = tuple(bound.kinds)
-        judge = Computation(self._request, bound.kinds, names, tuple(conditions))
-        return Bound(bound.rows.select(*names).mapInArrow(judge, schema_of(bound.kinds)), bound.kinds)
+        return filtered(bound, conditions, self._request)
 
     def _step(self, step: Step, bound: Bound) -> Bound:
         match step:
@@ -157,6 +148,16 @@ class Matcher:
         if bound.rows is None:
             raise AssertionError("a negation alone binds nothing")
         return Bound(_without_partners(bound.rows, inner.rows), bound.kinds)
+
+
+def filtered(bound: Bound, conditions: list[ir.Expr], request: Request) -> Bound:
+    """The rows that meet some conditions."""
+    if not conditions:
+        return bound
+    assert bound.rows is not None
+    names = tuple(bound.kinds)
+    judge = Computation(request, bound.kinds, names, tuple(conditions))
+    return Bound(bound.rows.select(*names).mapInArrow(judge, schema_of(bound.kinds)), bound.kinds)
 
 
 def settled(bound: Bound) -> Bound:

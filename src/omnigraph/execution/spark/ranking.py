@@ -15,8 +15,8 @@ from pyspark.sql import functions as F
 from omnigraph.execution.arrow.evaluate import Request
 from omnigraph.execution.arrow.governor import Governor
 from omnigraph.execution.arrow.ranking import ranking_key, worth
-from omnigraph.execution.spark.columns import id_of, search_of, type_of
-from omnigraph.execution.spark.match import Bound, settled
+from omnigraph.execution.spark.columns import id_of, is_of_node, search_of, type_of
+from omnigraph.execution.spark.match import Bound, filtered, settled
 from omnigraph.execution.spark.searching import fixed
 from omnigraph.query import ir
 
@@ -32,7 +32,10 @@ def ranked(bound: Bound, query: ir.QueryIR, request: Request, limit: int | None,
     if isinstance(score, ir.Rrf):
         return _fused(bound, score, request, limit, governor)
     assert bound.rows is not None
-    return Bound(bound.rows.where(_is_ranked(score)), bound.kinds)
+    if is_of_node(score):
+        return Bound(bound.rows.where(_is_ranked(score)), bound.kinds)
+    has_value = ir.IsNull(score, True, ir.ExprType(None, "value"))
+    return filtered(bound, [has_value], request)
 
 
 def _is_ranked(score: ir.Nearest | ir.Bm25) -> Column:

@@ -1,7 +1,7 @@
 """Searches on Spark: what one says of a node is computed where the node is read, by the code of the embedded engine.
 
-A test of a text and the distance of a vector concern one row each. A score depends on all texts of the type as well, but
-only through a few numbers: tasks count them in their parts, and the sums are the same as if one process had counted.
+A test of a text and the distance of a vector concern one row each. A score depends on all texts of the type as well,
+but only through a few numbers: tasks count them in their parts, and the sums are as if one process had counted.
 """
 
 from __future__ import annotations
