@@ -145,6 +145,15 @@ def datetime_to_ms(value: dt.datetime) -> int:
     return (aware - EPOCH_DATETIME) // dt.timedelta(milliseconds=1)
 
 
+def whole(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """A column as one array."""
+    if isinstance(column, pa.Array):
+        return column
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+
+
 def canonical_texts(values: pa.Array) -> pa.Array:
     """`canonical_text` of every value of a column, by its Arrow type; null stays null."""
     kind = values.type

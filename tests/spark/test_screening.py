@@ -15,9 +15,10 @@ import pytest
 from omnigraph import Graph, pipeline
 from omnigraph.errors import CardinalityViolation, DataError, DuplicateKey, KeyConflict, MissingEndpoint
 from omnigraph.pipeline import narrowing, settle
-from omnigraph.pipeline.buckets import BUCKETS, Stream, cut, hashes, read_pieces
+from omnigraph.pipeline.buckets import BUCKETS, Stream, cut, read_pieces
 from omnigraph.pipeline.screening import MAX_SUSPECTS, Screened
 from omnigraph.pipeline.staging import compacted
+from omnigraph.storage.hashes import text_hashes
 from omnigraph.storage.layout import STAGING
 from omnigraph.write.validation import Places
 
@@ -229,9 +230,9 @@ def test_texts_meet_in_their_bucket_however_they_are_held(graph: Graph) -> None:
     plain = pa.chunked_array([pa.array(texts)])
     parts = pa.chunked_array([pa.array(["?", *texts[:7]]).slice(1), pa.array(texts[7:])])
     large = pa.chunked_array([pa.array(texts, pa.large_string())])
-    assert (hashes(plain) == hashes(parts)).all()
-    assert (hashes(plain) == hashes(large)).all()
-    assert len(np.unique(hashes(plain))) == len(texts)
+    assert (text_hashes(plain) == text_hashes(parts)).all()
+    assert (text_hashes(plain) == text_hashes(large)).all()
+    assert len(np.unique(text_hashes(plain))) == len(texts)
     stream, objects = Stream("id", "node:Person"), graph.repository.store.objects
     file = cut("__staging/test", {stream: pa.table({"value": plain})}, objects)
     ends = [BUCKETS * number // 8 for number in range(9)]

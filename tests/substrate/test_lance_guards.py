@@ -16,6 +16,8 @@ from lance.commit import CommitConflictError
 from lance.fragment import FragmentMetadata, write_fragments
 from lance.optimize import Compaction
 
+from omnigraph.storage.tables import data_file
+
 SCHEMA = pa.schema([pa.field("id", pa.string(), nullable=False), pa.field("age", pa.int32())])
 
 
@@ -101,6 +103,13 @@ def test_written_fragments_may_be_committed_on_another_pin(table: LanceDataset) 
 def test_fragment_metadata_round_trips_through_json(table: LanceDataset) -> None:
     [written] = write_fragments(rows("a", "b"), table)
     assert FragmentMetadata.from_json(json.dumps(written.to_json())) == written
+
+
+def test_the_name_of_a_data_file_is_kept_where_we_read_it(table: LanceDataset) -> None:
+    """`path` makes a class at each access; a small write asks for it many times."""
+    for fragment in table.get_fragments():
+        file = fragment.metadata.files[0]
+        assert data_file(fragment.metadata) == file.path
 
 
 def test_a_committed_fragment_reused_on_another_pin_corrupts(table: LanceDataset) -> None:

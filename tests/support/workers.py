@@ -7,6 +7,7 @@ acknowledges writes appends them to a file, one flushed line each, before it goe
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random
@@ -14,6 +15,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -193,14 +195,24 @@ def do_optimizes(uri: str, until: str) -> list[str]:
     return failed
 
 
-def do_follow(uri: str, seen: str, cursor: str) -> None:
-    """Follow the changes of main for ever: note every commit, row by row, and then keep the cursor."""
+def do_follow(uri: str, seen: str, cursor: str, halt_after: int = 0) -> None:
+    """Follow the changes of main for ever: note every commit, row by row, and then keep the cursor.
+
+    `halt_after`: do no more after so many notes, and wait to be killed there.
+    """
+    notes = itertools.count(1)
+
+    def note(value: dict[str, Any]) -> None:
+        _acknowledge(seen, value)
+        if next(notes) == halt_after:
+            time.sleep(3600)
+
     while True:
         at = Path(cursor).read_text() if Path(cursor).exists() else None
         for block in _graph(uri).changes(at, "beginning", limit=2):
             for change in block.changes:
-                _acknowledge(seen, {"commit": block.commit.graph_commit_id, "id": change.entity_id})
-            _acknowledge(seen, {"commit": block.commit.graph_commit_id, "whole": len(block.changes)})
+                note({"commit": block.commit.graph_commit_id, "id": change.entity_id})
+            note({"commit": block.commit.graph_commit_id, "whole": len(block.changes)})
             fresh = Path(f"{cursor}.new")
             fresh.write_text(block.cursor)
             fresh.rename(cursor)

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.ipc as ipc
 
+from omnigraph.storage.hashes import text_hashes
 from omnigraph.storage.objects import ObjectStore
 
 BUCKETS = 256
@@ -23,13 +24,7 @@ BUCKETS = 256
 VALUE = "value"
 """The column that a stream is cut by."""
 
-_MIX = np.uint64(0x9E3779B97F4A7C15)
-_WORD = 8
-_BITS = np.array([0, *(8 * (_WORD - length) for length in range(1, _WORD + 1))], np.uint64)
-_AT_ONCE = 1 << 15
-"""Texts that are hashed together: few enough that all that is computed of them stays near the processor."""
 _SAMPLE = 1 << 15
-Hashes = np.ndarray[Any, np.dtype[np.uint64]]
 Offsets = np.ndarray[Any, np.dtype[np.int64]]
 
 
@@ -88,7 +83,7 @@ def bucket_of(values: Sequence[str]) -> list[int]:
 
 
 def _owners(values: pa.ChunkedArray) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    return ((hashes(values) >> np.uint64(32)) % np.uint64(BUCKETS)).astype(np.uint8)
+    return ((text_hashes(values) >> np.uint64(32)) % np.uint64(BUCKETS)).astype(np.uint8)
 
 
 def _by_bucket(table: pa.Table, by: str) -> Iterator[pa.Table]:
@@ -112,41 +107,6 @@ def _tables(body: bytes) -> Iterator[pa.Table]:
     source = pa.BufferReader(body)
     while source.tell() < len(body):
         yield ipc.open_stream(source).read_all()
-
-
-def hashes(values: pa.ChunkedArray) -> Hashes:
-    """A 64-bit hash of every text of a column without nulls; the same on every machine."""
-    found = np.empty(len(values), np.uint64)
-    at = 0
-    for chunk in values.chunks:
-        for begin in range(0, len(chunk), _AT_ONCE):
-            texts = chunk.slice(begin, _AT_ONCE)
-            found[at : at + len(texts)] = _hashes_of(texts)
-            at += len(texts)
-    return found
-
-
-def _hashes_of(texts: pa.Array) -> Hashes:
-    width = np.int64 if pa.types.is_large_string(texts.type) else np.int32
-    _, bounds, data = texts.buffers()
-    ends = np.frombuffer(bounds, width, len(texts) + 1, texts.offset * np.dtype(width).itemsize).astype(np.int64)
-    first, last = int(ends[0]), int(ends[-1])
-    padded = np.zeros(last - first + _WORD, np.uint8)
-    if data is not None:
-        padded[: last - first] = np.frombuffer(data, np.uint8, last - first, first)
-    # Every position as the beginning of a word: numpy reads unaligned words where it is told to step by single bytes.
-    words = np.ndarray((last - first + 1,), np.dtype("<u8"), padded, strides=(1,))
-    begin, lengths = ends[:-1] - first, np.diff(ends)
-    found = lengths.astype(np.uint64) * _MIX
-    for at in range(0, int(lengths.max(initial=0)), _WORD):
-        left = lengths - at
-        rows: Any = slice(None) if left.min() > 0 else np.flatnonzero(left > 0)
-        # Bytes beyond the end of a text are shifted out of its last word.
-        spare = _BITS[np.minimum(left[rows], _WORD)]
-        mixed = (found[rows] ^ (words[begin[rows] + at] << spare)) * _MIX
-        found[rows] = mixed ^ (mixed >> np.uint64(29))
-    result: Hashes = found * _MIX
-    return result
 
 
 def distinct(columns: Sequence[pa.ChunkedArray]) -> pa.Table:

@@ -26,7 +26,6 @@ from omnigraph.pipeline.settle import LoadTerms, Settlement, stage_job
 from omnigraph.pipeline.sources import Split
 from omnigraph.pipeline.spark_upkeep import spark_crew
 from omnigraph.pipeline.staging import (
-    Place,
     StagedSplit,
     StageJob,
     answer,
@@ -39,6 +38,7 @@ from omnigraph.versioning.repository import Repository
 from omnigraph.versioning.store import GraphStore
 from omnigraph.write.load import OVERWRITE, LoadResult
 from omnigraph.write.transaction import WriteTxn
+from omnigraph.write.validation import Place
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

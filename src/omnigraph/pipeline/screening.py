@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.datatypes import whole
 from omnigraph.pipeline.buckets import VALUE, CutFile, Piece, Stream, cut, read_pieces
 from omnigraph.pipeline.staging import StagedPart, StageJob, read_keys
 from omnigraph.pipeline.streams import ENDS, ID, SOURCES, UNIQUE, part_streams, streams_of
@@ -161,9 +162,9 @@ class _Bucket:
 
     def keys(self, stream: Stream) -> None:
         """No id twice; ids that the graph has are suspect, or replaced by an upsert."""
-        ids = _whole(self._loaded(stream)[VALUE])
+        ids = whole(self._loaded(stream)[VALUE])
         self._found.suspect(stream, _repeated(ids))
-        present = _whole(self._present(stream)[VALUE])
+        present = whole(self._present(stream)[VALUE])
         if not len(present):
             return
         common = present.filter(pc.is_in(present, value_set=ids))
@@ -175,15 +176,15 @@ class _Bucket:
     def uniques(self, stream: Stream) -> None:
         """No value of a unique group twice; values that another entity of the graph holds are suspect."""
         loaded, present = self._loaded(stream), self._present(stream)
-        values = _whole(loaded[VALUE])
+        values = whole(loaded[VALUE])
         self._found.suspect(stream, _repeated(values))
         if not present.num_rows:
             return
-        held = _whole(present[VALUE])
+        held = whole(present[VALUE])
         at = pc.index_in(held, value_set=values)
         hit = pc.is_valid(at)
-        held, holders, at = held.filter(hit), _whole(present["id"]).filter(hit), at.filter(hit)
-        other = pc.fill_null(pc.not_equal(holders, _whole(loaded["id"]).take(at)), True)
+        held, holders, at = held.filter(hit), whole(present["id"]).filter(hit), at.filter(hit)
+        other = pc.fill_null(pc.not_equal(holders, whole(loaded["id"]).take(at)), True)
         self._found.suspect(stream, held.filter(other))
         # The holder may give the value up in the same upsert: its row belongs to the question.
         self._found.suspect(Stream(ID, stream.table_key), holders.filter(other))
@@ -211,21 +212,17 @@ class _Bucket:
         edge = self._screening.catalog.type_of(stream.table_key)
         assert isinstance(edge, EdgeType)
         loaded, present = self._loaded(stream), self._present(stream)
-        mine = pc.is_in(present[VALUE], value_set=_whole(loaded[VALUE]))
+        mine = pc.is_in(present[VALUE], value_set=whole(loaded[VALUE]))
         both = pa.concat_tables([loaded, present.filter(mine)]).group_by(VALUE).aggregate([("count", "sum")])
         counts = both["count_sum"]
         wrong = pc.less(counts, edge.cardinality.min)
         if edge.cardinality.max is not None:
             wrong = pc.or_(wrong, pc.greater(counts, edge.cardinality.max))
-        self._found.suspect(stream, _whole(both[VALUE].filter(wrong)))
+        self._found.suspect(stream, whole(both[VALUE].filter(wrong)))
 
 
 def _schema(stream: Stream) -> pa.Schema:
     return _SCHEMAS[UNIQUE if stream.what.startswith(UNIQUE) else stream.what]
-
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
 
 
 def _repeated(values: pa.Array) -> pa.Array:
@@ -237,4 +234,4 @@ def _repeated(values: pa.Array) -> pa.Array:
 
 
 def _lacking(ids: Any, among: pa.Table) -> Any:
-    return ids.filter(pc.invert(pc.is_in(ids, value_set=_whole(among[VALUE])))) if among.num_rows else ids
+    return ids.filter(pc.invert(pc.is_in(ids, value_set=whole(among[VALUE])))) if among.num_rows else ids

@@ -14,7 +14,7 @@ import pyarrow as pa
 from omnigraph.errors import Violation
 from omnigraph.pipeline.narrowing import Narrowing, Screener, demands_of
 from omnigraph.pipeline.screening import Screened
-from omnigraph.pipeline.staging import Place, StagedPart, StagedSplit, StageJob, read_keys
+from omnigraph.pipeline.staging import StagedPart, StagedSplit, StageJob, read_keys
 from omnigraph.storage.crew import HERE, Crew
 from omnigraph.storage.effects import AppendRows, Effect, OverwriteRows, ReplaceRows, WrittenFragment
 from omnigraph.versioning.commits import GraphCommit
@@ -24,12 +24,14 @@ from omnigraph.write.load import MERGE, MODES, OVERWRITE, LoadResult, counts_of
 from omnigraph.write.transaction import WriteTxn
 from omnigraph.write.validation import (
     NOWHERE,
+    Place,
     Places,
     TableDelta,
     Verdict,
     needed_columns,
     no_ids,
     raise_first,
+    replaced_rows,
     validate,
 )
 from omnigraph.write.validation.findings import DEFAULT_LIMIT, by_place
@@ -105,7 +107,7 @@ class Settlement:
         while True:
             self._require_few([*self._row_violations(), *self._refused])
             deltas, screened, demands = self._questions(self._gathered())
-            replaced = _replaced(deltas) if self._terms.mode == MERGE else set()
+            replaced = set[Place]().union(*map(replaced_rows, deltas.values())) if self._terms.mode == MERGE else set()
             if replaced and restage is not None:
                 restage(replaced)
                 continue
@@ -178,22 +180,6 @@ class Settlement:
     def _replaced_ids(self, parts: Sequence[StagedPart]) -> list[str]:
         tables = (read_keys(self._store, part, ["id"]) for part in parts if part.rows)
         return [i for table in tables for i in table["id"].drop_null().to_pylist()]
-
-
-def _replaced(deltas: Mapping[str, TableDelta]) -> set[Place]:
-    """Places of rows that a later row of the same id replaces, for edge types without a key."""
-    replaced: set[Place] = set()
-    for delta in deltas.values():
-        if delta.entity.key or delta.entity.kind != "edge" or delta.fresh_ids:
-            continue
-        last: dict[str, int] = {}
-        for index, entity_id in enumerate(delta.written["id"].to_pylist()):
-            if entity_id is None:
-                continue
-            if entity_id in last:
-                replaced.add(delta.places.at(last[entity_id]))
-            last[entity_id] = index
-    return replaced
 
 
 def _bounded(requirement: Requirement) -> Requirement:

@@ -33,9 +33,7 @@ from omnigraph.write.frames import batch_from_table
 from omnigraph.write.intake import Gathered, Intake
 from omnigraph.write.rows import Batch, batch_from_rows
 from omnigraph.write.sources import entity_named
-from omnigraph.write.validation import Findings, Places, needed_columns
-
-Place = tuple[str | None, int | None]
+from omnigraph.write.validation import Findings, Place, Places, needed_columns
 
 
 @dataclass(frozen=True, slots=True)

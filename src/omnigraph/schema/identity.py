@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.datatypes import FLOATS, PropertyType, Scalar, canonical_text
+from omnigraph.datatypes import FLOATS, PropertyType, Scalar, canonical_text, whole
 from omnigraph.errors import InvalidArgument, InvalidValue, MissingValue, UnknownField
 from omnigraph.schema.model import EdgeType, EntityType, NodeType
 from omnigraph.schema.names import ENDPOINTS
@@ -84,7 +84,7 @@ def _text_column(entity: EntityType, name: str, table: pa.Table) -> pa.Array:
     if name not in table.column_names:
         message = f"{entity.name} rows need the key property `{name}`"
         raise UnknownField(message, type_key=entity.table_key, field=name, hint="add the column")
-    column = _combined(table.column(name))
+    column = whole(table.column(name))
     if column.null_count:
         raise _missing(entity, name, pc.index(column.is_null(), True).as_py())
     type_ = _type(entity, name)
@@ -103,12 +103,6 @@ def _epoch_numbers(column: pa.Array, scalar: Scalar) -> pa.Array:
         # Straight to date64 would cut the time of day off.
         column = column.cast(pa.timestamp("ms", column.type.tz), safe=False)
     return column.cast(pa.int64())
-
-
-def _combined(column: pa.ChunkedArray) -> pa.Array:
-    combined = column.combine_chunks()
-    # An empty chunked array and one past the offset limit of a chunk may stay chunked.
-    return pa.concat_arrays(combined.chunks) if isinstance(combined, pa.ChunkedArray) else combined
 
 
 def _text(entity: EntityType, name: str, value: Any, row: int | None) -> str:

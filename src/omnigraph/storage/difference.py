@@ -115,7 +115,7 @@ def _held(table: Table) -> dict[str, _Held]:
 def _masked(
     base: Table, head: Table, before: dict[str, _Held], after: dict[str, _Held]
 ) -> tuple[dict[int, np.ndarray], dict[int, np.ndarray]]:
-    """RowPlaces of the rows that were deleted, and of rows that are there again, in files that both versions hold."""
+    """Positions, by fragment, of rows that were deleted and of rows that are there again, in files of both versions."""
     gone: dict[int, np.ndarray] = {}
     came: dict[int, np.ndarray] = {}
     for file, old in before.items():
@@ -157,7 +157,7 @@ def _row_ids(table: Table, fragments: list[int]) -> dict[int, np.ndarray]:
 
 
 def _only_in(mine: dict[int, np.ndarray], others: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
-    """RowPlaces, by fragment, of the row ids that the other side does not have."""
+    """Positions, by fragment, of the rows whose ids the other side does not have."""
     known = np.concatenate(list(others.values()))
     places = {i: np.flatnonzero(~np.isin(ids, known)) for i, ids in mine.items()}
     return {i: found for i, found in places.items() if len(found)}

@@ -10,17 +10,19 @@ from __future__ import annotations
 import base64
 import hashlib
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.datatypes import canonical_texts
+from omnigraph.datatypes import canonical_texts, whole
+from omnigraph.errors import MissingData
 from omnigraph.storage.faults import translated
+from omnigraph.storage.key_sets import KeySets
 from omnigraph.storage.predicates import sql_literal
-from omnigraph.storage.tables import KnownIds, Table
+from omnigraph.storage.tables import KnownIds, Table, data_file
 
 MAX_LISTED = 4096
 """Above this many ids one scan of the id column is cheaper than a predicate that lists them."""
@@ -73,8 +75,8 @@ EMPTY_TAIL = Tail()
 _HASH_BYTES = 8
 _MAX_WRITTEN_HERE = 4096
 _FEW = 256
-_SMALL_TABLE = 4_096
 _written_here: dict[str, frozenset[str]] = {}
+KEY_SETS = KeySets()
 _NO_ADDRESSES = pa.table({"_rowaddr": pa.array([], pa.uint64())})
 
 
@@ -103,16 +105,6 @@ def locate(table: Table, ids: Sequence[str], tail: Tail, answered: frozenset[int
     return Located(tuple(ids) if found.num_rows else (), tuple(found["_rowaddr"].to_pylist()))
 
 
-def locate_perhaps_deleted(table: Table, ids: Sequence[str], tail: Tail) -> Located:
-    """As `locate`, in one look where possible: a row that was deleted since the index was built may be in it."""
-    if len(ids) > MAX_LISTED or tuple(ids) in table.located or not ids or not table.fragments:
-        return locate(table, ids, tail)
-    found = _matches(table, ids, tail, frozenset(), columns=[], trusting=True)
-    if found.num_rows not in (0, len(ids)):
-        return locate(table, ids, tail)
-    return Located(tuple(ids) if found.num_rows else (), tuple(found["_rowaddr"].to_pylist()))
-
-
 def existing_ids(table: Table, ids: Sequence[str], tail: Tail, absent_in: Table | None = None) -> frozenset[str]:
     """Those of `ids` that exist. Fragments that this process wrote itself are answered from memory.
 
@@ -124,22 +116,12 @@ def existing_ids(table: Table, ids: Sequence[str], tail: Tail, absent_in: Table 
     found = memory.ids.intersection(ids)
     rest = [i for i in ids if i not in found]
     answered = memory.fragments if absent_in is None else memory.fragments | _common_fragments(absent_in, table)
-    if not answered.union(table.uncovered_fragments).issuperset(table.fragments) and _is_new_to_index(table, rest):
+    is_index_needed = bool(rest) and not answered.union(table.uncovered_fragments).issuperset(table.fragments)
+    if is_index_needed and KEY_SETS.certainly_new(table, rest):
         answered |= table.covered_fragments
     if not rest or answered.issuperset(table.fragments):
         return found
     return found.union(locate(table, rest, tail, answered=answered).ids)
-
-
-def _is_new_to_index(table: Table, ids: Sequence[str]) -> bool:
-    """Whether the indexed part of a small table certainly holds none of some ids; its ids are kept in memory."""
-    home = table.index_home
-    if home.indexed_ids is None:
-        covered = [i for i in home.fragments if i in home.covered_fragments]
-        if sum(home.fragments[i].num_rows for i in covered) > _SMALL_TABLE:
-            return False
-        home.indexed_ids = frozenset(home.scan(["id"], fragments=covered)["id"].to_pylist() if covered else ())
-    return home.indexed_ids.isdisjoint(ids)
 
 
 def _common_fragments(before: Table, table: Table) -> frozenset[int]:
@@ -149,10 +131,7 @@ def _common_fragments(before: Table, table: Table) -> frozenset[int]:
         i
         for i, fragment in table.fragments.items()
         if (was := old.get(i)) is not None
-        and (
-            fragment is was
-            or (fragment.files[0].path == was.files[0].path and fragment.deletion_file == was.deletion_file)
-        )
+        and (fragment is was or (data_file(fragment) == data_file(was) and fragment.deletion_file == was.deletion_file))
     )
 
 
@@ -163,7 +142,7 @@ def _memory_of(table: Table) -> KnownIds:
         ids: set[str] = set()
         for fragment_id in table.uncovered_fragments:
             fragment = table.fragments[fragment_id]
-            written = _written_here.get(fragment.files[0].path) if fragment.deletion_file is None else None
+            written = _written_here.get(data_file(fragment)) if fragment.deletion_file is None else None
             if written is not None:
                 fragments.add(fragment_id)
                 ids |= written
@@ -210,16 +189,14 @@ def rows_where_any(table: Table, columns: Sequence[str], ids: Sequence[str]) -> 
 def rows_by_id(table: Table, ids: Sequence[str], tail: Tail, columns: Sequence[str]) -> pa.Table:
     """The rows of some ids, read from the fragments that hold them and no others."""
     wanted = tuple(dict.fromkeys(ids))
-    found = locate_perhaps_deleted(table, wanted, tail)
-    fragments = sorted({address >> 32 for address in found.addresses})
-    if not fragments:
+    if not wanted or not table.fragments:
         return table.schema.empty_table().select(list(columns))
-    chosen = [f for f in map(table.dataset.get_fragment, fragments) if f is not None]
-    with translated(f"reading rows of {table.path}"):
-        rows = table.dataset.scanner(
-            columns=list(dict.fromkeys(("id", *columns))), filter=in_list("id", found.ids), fragments=chosen,
-            with_row_address=True,
-        ).to_table()  # fmt: skip
+    if len(wanted) > MAX_LISTED:
+        rows = table.scan(list(dict.fromkeys(("id", *columns))))
+        return rows.filter(pc.is_in(rows["id"], value_set=pa.array(wanted, pa.string()))).select(list(columns))
+    rows = _matches(table, wanted, tail, frozenset(), columns=list(dict.fromkeys(("id", *columns))))
+    if not rows.num_rows:
+        return table.schema.empty_table().select(list(columns))
     _remember_located(table, wanted, rows)
     return rows.select(list(columns))
 
@@ -253,7 +230,7 @@ def rows_with_values(table: Table, columns: Sequence[str], values: Sequence[Sequ
 
 def tuple_keys(columns: Sequence[pa.ChunkedArray]) -> pa.Array:
     """One text per row that is equal exactly where the tuples of values are; null where one of the values is."""
-    texts = [canonical_texts(_combined(column)) for column in columns]
+    texts = [canonical_texts(whole(column)) for column in columns]
     if len(texts) == 1:
         return texts[0]
     parts: list[pa.Array] = []
@@ -261,13 +238,6 @@ def tuple_keys(columns: Sequence[pa.ChunkedArray]) -> pa.Array:
         parts += [pc.binary_length(text).cast(pa.string()), text]
     # Lengths go first: ("x|y", "z") and ("x", "y|z") are different tuples.
     return pc.binary_join_element_wise(*parts, ":")
-
-
-def _combined(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    if isinstance(column, pa.Array):
-        return column
-    combined = column.combine_chunks()
-    return pa.concat_arrays(combined.chunks) if isinstance(combined, pa.ChunkedArray) else combined
 
 
 def _literal(text: str, kind: pa.DataType) -> str:
@@ -287,15 +257,12 @@ def in_list(column: str, values: Sequence[str]) -> str:
     return f"`{column}` IN ({literals})"
 
 
-def _matches(
-    table: Table, ids: Sequence[str], tail: Tail, answered: frozenset[int], columns: list[str], *,
-    trusting: bool = False,
-) -> pa.Table:  # fmt: skip
+def _matches(table: Table, ids: Sequence[str], tail: Tail, answered: frozenset[int], columns: list[str]) -> pa.Table:
     predicate = in_list("id", ids)
     uncovered = table.uncovered_fragments
     parts: list[pa.Table] = []
     if not answered.union(uncovered).issuperset(table.fragments):
-        parts.extend(_probe_covered(table, predicate, columns, trusting=trusting))
+        parts.append(_probe_covered(table, predicate, columns))
     open_questions = [i for i in uncovered if i not in answered]
     wanted = frozenset(map(key_hash, ids)) if open_questions else frozenset()
     suspects = [i for i in open_questions if tail.may_hold(i, wanted)]
@@ -306,26 +273,18 @@ def _matches(
     return pa.concat_tables(parts)
 
 
-def _probe_covered(table: Table, predicate: str, columns: list[str], *, trusting: bool) -> Iterator[pa.Table]:
-    """Matches in covered fragments, asked of the version whose index is already loaded.
-
-    Fragments are immutable but for their deletions: a hit in one that was masked or dropped since is asked for again,
-    or, `trusting`, taken for a row that is still there.
-    """
+def _probe_covered(table: Table, predicate: str, columns: list[str]) -> pa.Table:
+    """Matches in covered fragments, asked of the version whose index is already loaded, without what left since."""
     home = table.index_home
-    found = _probe(home, predicate, columns, fragments=None)
-    if home is table or not found.num_rows:
-        yield found
-        return
-    owners = [address >> 32 for address in found["_rowaddr"].to_pylist()]
-    now = table.fragments
-    same = {i for i in set(owners) if i in now and now[i].deletion_file == home.fragments[i].deletion_file}
-    yield found.filter(pa.array([owner in same for owner in owners]))
-    masked = [i for i in set(owners) - same if i in now]
-    if masked and trusting:
-        yield found.filter(pa.array([owner in masked for owner in owners]))
-    elif masked:
-        yield _probe(table, predicate, columns, fragments=masked)
+    if home is table:
+        return _probe(table, predicate, columns, fragments=None)
+    try:
+        found = _probe(home, predicate, columns, fragments=None)
+    except MissingData:  # that version has been reclaimed
+        table.move_home()
+        return _probe(table, predicate, columns, fragments=None)
+    live = [table.still_holds(address) for address in found["_rowaddr"].to_pylist()]
+    return found if all(live) else found.filter(pa.array(live))
 
 
 def _probe(table: Table, predicate: str, columns: list[str], *, fragments: list[int] | None) -> pa.Table:

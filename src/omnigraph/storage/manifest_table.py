@@ -24,6 +24,7 @@ from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.faults import translated
 from omnigraph.storage.layout import MANIFEST, GraphRoot, version_file
 from omnigraph.storage.objects import ObjectInfo, ObjectStore
+from omnigraph.storage.tables import data_file
 
 _MAGIC = b"LANC"
 _VERSION_FILE = re.compile(r"/\d{20}\.manifest$")
@@ -131,7 +132,7 @@ class ManifestStore:
         with translated(f"writing {base.location}"):
             fragments = write_fragments(rows, base.dataset, mode="overwrite", storage_options=self._options)
         hit(Point.MANIFEST_WRITTEN)
-        self._durability.sync_files([*flush_first, *(f"{base.location}/data/{f.files[0].path}" for f in fragments)])
+        self._durability.sync_files([*flush_first, *(f"{base.location}/data/{data_file(f)}" for f in fragments)])
         hit(Point.BEFORE_SWAP)
         record("manifest swap")
         with translated(f"swapping {base.location}"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -26,16 +26,8 @@ from omnigraph.storage.effects import (
 from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.faults import translated
 from omnigraph.storage.layout import detached_file
-from omnigraph.storage.lookup import (
-    Located,
-    Tail,
-    locate,
-    locate_perhaps_deleted,
-    pack_hashes,
-    remember_append,
-    remember_written,
-)
-from omnigraph.storage.tables import Table, TableStore
+from omnigraph.storage.lookup import Tail, locate, pack_hashes, remember_append, remember_written
+from omnigraph.storage.tables import Masked, Table, TableStore, data_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +43,8 @@ class Staged:
 
 
 MAX_HASHED_ROWS = 256
+_MAX_MASKED = 4096
+"""More masked rows than this cost more, at each write, than loading the indexes again."""
 _FIRST_DETACHED = 2**63
 
 
@@ -64,9 +58,9 @@ def write_rows(store: TableStore, base: Table, rows: pa.Table | pa.RecordBatchRe
         # The handle, not its URI: one request instead of three on an object store.
         written = write_fragments(rows, base.dataset, storage_options=store.options)
     if few and len(written) == 1:
-        remember_written(written[0].files[0].path, ids)
+        remember_written(data_file(written[0]), ids)
     hit(Point.ROWS_WRITTEN)
-    return tuple(WrittenFragment(json.dumps(f.to_json()), f.files[0].path, f.physical_rows, hashes) for f in written)
+    return tuple(WrittenFragment(json.dumps(f.to_json()), data_file(f), f.physical_rows, hashes) for f in written)
 
 
 def written(store: TableStore, base: Table, effect: Effect) -> Effect:
@@ -142,10 +136,12 @@ def commit_detached(
     *,
     keeps_indexes: bool,
     untouched: dict[int, FragmentMetadata] | None = None,
+    masked: Masked | None = None,
 ) -> Table:
     """The one place where a table version is made. No HEAD moves.
 
-    `keeps_indexes`: only rows came or went. `untouched`: fragments whose metadata need not be read again.
+    `keeps_indexes`: only rows came or went, `masked` are those that went since the indexes were read. `untouched`:
+    fragments whose metadata need not be read again.
     """
     record("table commit")
     with translated(f"staging a version of {base.path}"):
@@ -153,8 +149,10 @@ def commit_detached(
             base.dataset, operation, read_version=base.version, detached=True, storage_options=store.options
         )
     hit(Point.TABLE_STAGED)
-    home = base.index_home if keeps_indexes else None
-    return store.remember(Table(base.path, dataset, home, untouched))
+    gone = masked or {}
+    if not keeps_indexes or sum(map(len, gone.values())) > _MAX_MASKED:
+        return store.remember(Table(base.path, dataset, known_fragments=untouched))
+    return store.remember(Table(base.path, dataset, base.index_home, untouched, gone))
 
 
 def durable_files(staged: Staged) -> list[str]:
@@ -178,7 +176,7 @@ def durable_files(staged: Staged) -> list[str]:
 
 def _append(store: TableStore, base: Table, fragments: Sequence[WrittenFragment]) -> Staged:
     operation = LanceOperation.Append(_as_written(fragments))
-    table = commit_detached(store, base, operation, keeps_indexes=True, untouched=base.fragments)
+    table = commit_detached(store, base, operation, keeps_indexes=True, untouched=base.fragments, masked=base.masked)
     staged = _staged(base, table, fragments)
     remember_append(base, table, staged.new_fragments, staged.added_files)
     return staged
@@ -187,29 +185,26 @@ def _append(store: TableStore, base: Table, fragments: Sequence[WrittenFragment]
 def _replace(
     store: TableStore, base: Table, ids: Sequence[str], fragments: Sequence[WrittenFragment], tail: Tail
 ) -> Staged:
-    found = locate_perhaps_deleted(base, ids, tail)
-    masked = _masked(base, found)
-    if masked is None:
-        found = locate(base, ids, tail)
-        masked = _masked(base, found)
-    assert masked is not None, "a row that was there is gone"
-    removed, updated = masked
-    return _update(store, base, fragments, removed=removed, updated=updated, deleted_ids=tuple(found.ids))
-
-
-def _masked(base: Table, found: Located) -> tuple[list[int], list[FragmentMetadata]] | None:
-    """Fragments that lose all their rows, and others without the rows found; None when one of these was not there."""
-    positions: dict[int, list[int]] = {}
+    found = locate(base, ids, tail)
+    positions: dict[int, set[int]] = {}
     for address in found.addresses:
-        positions.setdefault(address >> 32, []).append(address & 0xFFFFFFFF)
+        positions.setdefault(address >> 32, set()).add(address & 0xFFFFFFFF)
+    removed, updated = _masked(base, positions)
+    return _update(
+        store, base, fragments, removed=removed, updated=updated, deleted_ids=tuple(found.ids), positions=positions
+    )
+
+
+def _masked(base: Table, positions: Mapping[int, set[int]]) -> tuple[list[int], list[FragmentMetadata]]:
+    """Fragments that lose all their rows, and others without the rows at some positions."""
     updated: list[FragmentMetadata] = []
     removed: list[int] = []
     with translated(f"masking rows of {base.path}"):
         for fragment_id, offsets in positions.items():
             before = base.fragments[fragment_id]
-            after = base.dataset.get_fragment(fragment_id).delete_rows(offsets)
-            if before.num_rows - (0 if after is None else after.num_rows) != len(offsets):
-                return None
+            after = base.dataset.get_fragment(fragment_id).delete_rows(sorted(offsets))
+            lost = before.num_rows - (0 if after is None else after.num_rows)
+            assert lost == len(offsets), "a row that was found is not there"
             if after is None:
                 removed.append(fragment_id)
             else:
@@ -225,6 +220,7 @@ def _update(
     removed: list[int],
     updated: list[FragmentMetadata],
     deleted_ids: tuple[str, ...],
+    positions: Mapping[int, set[int]] | None = None,
 ) -> Staged:
     if not removed and not updated:
         return _append(store, base, fragments) if fragments else Staged(base)
@@ -233,7 +229,8 @@ def _update(
     )
     touched = {*removed, *(f.id for f in updated)}
     untouched = {i: f for i, f in base.fragments.items() if i not in touched}
-    table = commit_detached(store, base, operation, keeps_indexes=True, untouched=untouched)
+    masked = {**base.masked, **{f.id: base.masked.get(f.id, frozenset()) | (positions or {})[f.id] for f in updated}}
+    table = commit_detached(store, base, operation, keeps_indexes=True, untouched=untouched, masked=masked)
     staged = _staged(base, table, fragments)
     return Staged(
         table=table,

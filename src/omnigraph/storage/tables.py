@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,8 @@ GUARD_TAG = "omnigraph-guard"
 BIRTH_VERSION = 2
 KEY_INDEX = "id_idx"
 _MAX_HANDLES = 512
+Masked = Mapping[int, frozenset[int]]
+"""Offsets of rows, by fragment."""
 Places = np.ndarray[Any, np.dtype[np.int64]]
 _BTREE_FILES = ("page_data.lance", "page_lookup.lance")
 
@@ -36,6 +38,11 @@ class KnownIds:
     ids: frozenset[str]
 
 
+def data_file(fragment: FragmentMetadata) -> str:
+    """The name of a fragment's first data file. Lance's own `path` makes a class each time it is asked for."""
+    return str(fragment.files[0]._path)
+
+
 class Table:
     """One table at one version. Immutable: every effect gives another `Table`."""
 
@@ -45,6 +52,7 @@ class Table:
         dataset: LanceDataset,
         index_home: Table | None = None,
         known_fragments: dict[int, FragmentMetadata] | None = None,
+        masked: Masked | None = None,
     ) -> None:
         self.path = path
         self.dataset = dataset
@@ -52,10 +60,12 @@ class Table:
         # Rows change more often than indexes do. The version at which the indexes were last read or built answers for
         # all later ones, so that a new version does not have to load them again.
         self.index_home: Table = index_home or self
+        # Fragments are immutable but for their deletions, and every version since that home was made in this process:
+        # what was masked meanwhile is known without reading a deletion file.
+        self.masked: Masked = masked or {}
         self._fragments: dict[int, FragmentMetadata] | None = None
         self._known_fragments = known_fragments or {}
         self.known_ids: KnownIds | None = None
-        self.indexed_ids: frozenset[str] | None = None
         self.located: dict[tuple[str, ...], tuple[tuple[str, ...], tuple[int, ...]]] = {}
         self._coverage: dict[str, frozenset[int]] | None = None
         self._live: dict[int, Places] = {}
@@ -91,6 +101,15 @@ class Table:
         covered = self.covered_fragments
         return [i for i in self.fragments if i not in covered]
 
+    def still_holds(self, address: int) -> bool:
+        """Whether a row that was found in the version of the indexes is in this one too."""
+        fragment = address >> 32
+        return fragment in self.fragments and address & 0xFFFFFFFF not in self.masked.get(fragment, ())
+
+    def move_home(self) -> None:
+        """Answer with the indexes of this version from now on."""
+        self.index_home, self.masked = self, {}
+
     def index_coverage(self) -> dict[str, frozenset[int]]:
         """Fragment ids claimed by each index."""
         home = self.index_home
@@ -124,7 +143,7 @@ class Table:
         Files are immutable, so a version whose layout begins with the layout of another one begins with its rows.
         """
         return [
-            [f.files[0].path, f.deletion_file.path(i) if f.deletion_file is not None else "", f.num_rows]
+            [data_file(f), f.deletion_file.path(i) if f.deletion_file is not None else "", f.num_rows]
             for i, f in self.fragments.items()
         ]
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.datatypes import FLOATS, Scalar
+from omnigraph.datatypes import FLOATS, Scalar, whole
 from omnigraph.errors import InvalidValue, MissingValue
 from omnigraph.schema.catalog import EdgeType, EntityType, Property
 from omnigraph.write.ids import ids_of
@@ -178,15 +178,6 @@ class _Frame:
                 self._note(index, error.rule, f"{self._entity.name}.{prop.name} {error}", prop.name, value)
                 converted.append(None)
         return pa.array(converted, storage_type(prop)).cast(prop.type.to_arrow())
-
-
-def whole(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    """A column as one array."""
-    if isinstance(column, pa.Array):
-        return column
-    if column.num_chunks == 1:
-        return column.chunk(0)
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
 
 
 def is_text(kind: pa.DataType) -> bool:

@@ -119,21 +119,6 @@ class Intake:
     def _write(self, key: str, rows: pa.Table) -> tuple[WrittenFragment, ...]:
         return write_rows(self._store.tables, self._target.table(key), rows)
 
-    def keep_last_of_each_id(self) -> dict[str, set[tuple[str | None, int | None]]]:
-        """Places, by table, of rows that a later row of the same id replaces, for types without a key."""
-        replaced: dict[str, set[tuple[str | None, int | None]]] = {}
-        for key, mine in self.gathered.items():
-            if mine.entity.key or mine.entity.kind != "edge" or mine.fresh_ids:
-                continue
-            last: dict[str, int] = {}
-            for index, entity_id in enumerate(mine.keys["id"].to_pylist()):
-                if entity_id is None:
-                    continue
-                if entity_id in last:
-                    replaced.setdefault(key, set()).add(mine.places.at(last[entity_id]))
-                last[entity_id] = index
-        return replaced
-
     def few_rows(self) -> Mapping[str, pa.Table] | None:
         """The rows of a load of one type that is held as a whole; None for other loads."""
         if len(self.gathered) != 1:

@@ -17,10 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pjson
 
-from omnigraph.datatypes import Scalar
+from omnigraph.datatypes import Scalar, whole
 from omnigraph.errors import OmnigraphError
 from omnigraph.schema.catalog import Catalog, EdgeType, EntityType, Property
-from omnigraph.write.frames import batch_from_table, whole
+from omnigraph.write.frames import batch_from_table
 from omnigraph.write.rows import Batch
 from omnigraph.write.validation import Findings, Places
 

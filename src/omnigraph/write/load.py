@@ -13,14 +13,13 @@ from omnigraph.write.files import Progress
 from omnigraph.write.intake import Intake
 from omnigraph.write.sources import Input, Reading
 from omnigraph.write.transaction import WriteTxn
-from omnigraph.write.validation import Findings, Verdict, raise_first, validate
+from omnigraph.write.validation import Findings, Place, Verdict, raise_first, replaced_rows, validate
 from omnigraph.write.validation.findings import DEFAULT_LIMIT, by_place
 
 APPEND = "append"
 MERGE = "merge"
 OVERWRITE = "overwrite"
 MODES = (APPEND, MERGE, OVERWRITE)
-Place = tuple[str | None, int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,15 +101,15 @@ def _admitted(txn: WriteTxn, request: LoadRequest) -> tuple[Intake, Verdict, tup
         intake = _read(txn, request, found, skipped)
         wrong = [*by_place(found), *refused]
         _require_few(request, wrong)
-        replaced = intake.keep_last_of_each_id() if request.mode == MERGE else {}
-        if replaced:
-            for key, places in replaced.items():
-                skipped.setdefault(key, set()).update(places)
-            continue
         deltas = {
             key: mine.delta(upserts=request.mode == MERGE, overwrites=request.mode == OVERWRITE)
             for key, mine in intake.gathered.items()
         }
+        replaced = {key: replaced_rows(delta) for key, delta in deltas.items()} if request.mode == MERGE else {}
+        if any(replaced.values()):
+            for key, places in replaced.items():
+                skipped.setdefault(key, set()).update(places)
+            continue
         verdict = validate(txn, deltas, limit=limit)
         if not verdict.violations:
             return intake, verdict, tuple(wrong)

@@ -16,7 +16,7 @@ from omnigraph.datatypes import Scalar
 from omnigraph.errors import TypeNotFound, UnknownField, Violation
 from omnigraph.schema.catalog import Catalog, EdgeType, EntityType, Property
 from omnigraph.write.ids import ids_of
-from omnigraph.write.validation import Findings, Places
+from omnigraph.write.validation import Findings, Place, Places
 from omnigraph.write.values import BadValue, coerce
 
 ENVELOPE_NODE = frozenset({"type", "data"})
@@ -38,7 +38,7 @@ class Batch:
         """Some of the rows."""
         return Batch(self.entity, self.table.take(pa.array(keep, pa.int64())), self.places.taken(keep), self.fresh_ids)
 
-    def without(self, refused: Container[tuple[str | None, int | None]]) -> Batch:
+    def without(self, refused: Container[Place]) -> Batch:
         """The rows whose places are not among those given."""
         keep = [i for i, place in enumerate(self.places) if place not in refused]
         return self if len(keep) == self.table.num_rows else self.taken(keep)

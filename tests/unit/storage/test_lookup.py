@@ -77,3 +77,33 @@ def test_any_order_of_writes(graph: Graph, seed: int) -> None:
                 graph.load({"P": both}, mode="merge")
                 expected.update({r["name"]: age for r in both})
         assert rows(graph) == expected
+
+
+def test_many_masked_rows_move_the_home_of_the_indexes(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("omnigraph.storage.staged._MAX_MASKED", 3)
+    homes = set()
+    for i in range(10):
+        graph.mutate(DELETE, params={"n": f"p{i}"})
+        entry = graph.snapshot().tables["node:P"]
+        table = open_table(graph.repository.store, entry)
+        homes.add(table.index_home.version)
+        assert sum(map(len, table.masked.values())) <= 3
+        assert locate(table, [f"p{i}", "p30"], entry.tail).ids == ("p30",)
+    assert len(homes) > 1
+    assert rows(graph) == {f"p{i}": 0 for i in range(10, 50)}
+
+
+def test_rows_are_found_after_the_version_of_the_indexes_was_reclaimed(graph: Graph, tmp_path: Path) -> None:
+    graph.mutate(DELETE, params={"n": "p0"})
+    before = graph.snapshot().tables["node:P"]
+    graph.mutate(DELETE, params={"n": "p1"})
+    entry = graph.snapshot().tables["node:P"]
+    store = Graph.open(tmp_path / "g").repository.store  # a process that has read no deletion file yet
+    home, table = open_table(store, before), open_table(store, entry)
+    table.index_home, table.masked = home, {0: frozenset({1})}
+    for fragment_id, fragment in home.fragments.items():
+        assert fragment.deletion_file is not None
+        (tmp_path / "g" / home.path / fragment.deletion_file.path(fragment_id)).unlink()
+    assert rows_by_id(table, ["p0", "p1", "p2"], entry.tail, ["id"])["id"].to_pylist() == ["p2"]
+    assert table.index_home is table, "the home was gone"
+    assert locate(table, ["p1"], entry.tail).ids == ()

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from omnigraph.storage.hashes import rows_with_equal_hash, text_hashes
 from omnigraph.write.validation import keys
-from omnigraph.write.validation.hashes import rows_with_equal_hash, text_hashes
 
 TEXTS = ["", "a", "é", "ab", "ba", "0", "00", "x" * 5_000, "x" * 4_999 + "y", None]
 
@@ -27,9 +27,9 @@ def test_hashes_find_what_a_dictionary_finds(seed: int, monkeypatch: pytest.Monk
 
 def test_a_shared_hash_alone_is_no_duplicate(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keys, "_MANY", 0)
-    monkeypatch.setattr("omnigraph.write.validation.hashes._weights", lambda count: np.ones(count, np.uint64))
-    texts = pa.array(["ab", "ba", "cd", "ab"])
-    assert rows_with_equal_hash(texts).tolist() == [0, 1, 3]
+    one, other = "aaaaaaaabbbbbbbb", "cl9eispdY+*u`*~f"
+    texts = pa.array([one, other, "cd", one])
+    assert rows_with_equal_hash(texts).tolist() == [0, 1, 3], "the two texts are chosen to have the same hash"
     assert keys.duplicates(texts) == [(3, 0)]
 
 

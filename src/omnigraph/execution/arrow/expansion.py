@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.datatypes import whole
 from omnigraph.execution.arrow.topology import Adjacency, Arcs, Guard, Ints, Neighbourhood, build_adjacency, joined
 from omnigraph.schema.catalog import EdgeType
 from omnigraph.storage.lookup import in_list
@@ -98,15 +99,11 @@ class IndexedExpansion:
         is_source = far == "src"
         node = self._data.catalog.node(self._edge.source if is_source else self._edge.target)
         other = self._data.loaded(node)
-        wanted = _one(rows[far]).unique()
+        wanted = whole(rows[far]).unique()
         found = other.places_of(wanted)
         known = other.take("id", found)
         tos = pc.index_in(rows[far], value_set=known).to_numpy()
         return Arcs(froms.to_numpy().astype(np.int64), found[tos.astype(np.int64)], places)
-
-
-def _one(column: pa.ChunkedArray) -> pa.Array:
-    return column.combine_chunks()
 
 
 def _without_loops(found: Arcs, near_places: Ints) -> Arcs:

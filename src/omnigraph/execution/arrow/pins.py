@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.datatypes import whole
 from omnigraph.execution.arrow.kept import Kept
 from omnigraph.storage.lookup import in_list
 from omnigraph.storage.tables import Table
@@ -60,7 +61,7 @@ class LoadedTable:
         with self._lock:
             found = self._columns.get(name)
             if found is None:
-                found = self._columns[name] = _one_array(self.table.scan([name])[name])
+                found = self._columns[name] = whole(self.table.scan([name])[name])
         return found
 
     def is_loaded(self, *names: str) -> bool:
@@ -84,7 +85,7 @@ class LoadedTable:
         if self.is_loaded(name) or not few or self.is_worth_loading(name, len(places), patience):
             return self.column(name).take(pa.array(places))
         distinct, which = np.unique(places, return_inverse=True)
-        found = _one_array(self.table.take(distinct, [name])[name])
+        found = whole(self.table.take(distinct, [name])[name])
         return found.take(pa.array(which))
 
     def places_of(self, ids: pa.Array) -> Ints:
@@ -120,7 +121,7 @@ class LoadedTable:
             missing = [name for name in names if name not in self._columns]
             if missing:
                 rows = self.table.scan(missing)
-                self._columns.update({name: _one_array(rows[name]) for name in missing})
+                self._columns.update({name: whole(rows[name]) for name in missing})
 
 
 class PinCache:
@@ -173,7 +174,3 @@ def _order_of(column: pa.Array) -> _Sorted:
     values = column.to_numpy()
     order = np.argsort(values, kind="stable")
     return _Sorted(values[order], order)
-
-
-def _one_array(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()

@@ -10,12 +10,14 @@ from __future__ import annotations
 from omnigraph.write.validation.check import Verdict, validate
 from omnigraph.write.validation.fields import check_fields
 from omnigraph.write.validation.findings import Findings, raise_first
-from omnigraph.write.validation.model import NOWHERE, Base, Places, TableDelta, needed_columns, no_ids
+from omnigraph.write.validation.keys import replaced_rows
+from omnigraph.write.validation.model import NOWHERE, Base, Place, Places, TableDelta, needed_columns, no_ids
 
 __all__ = [
     "NOWHERE",
     "Base",
     "Findings",
+    "Place",
     "Places",
     "TableDelta",
     "Verdict",
@@ -23,5 +25,6 @@ __all__ = [
     "needed_columns",
     "no_ids",
     "raise_first",
+    "replaced_rows",
     "validate",
 ]

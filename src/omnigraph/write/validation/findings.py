@@ -22,7 +22,7 @@ from omnigraph.errors import (
     Violation,
 )
 from omnigraph.schema.catalog import EntityType
-from omnigraph.write.validation.model import NOWHERE, Places
+from omnigraph.write.validation.model import NOWHERE, Place, Places
 
 DEFAULT_LIMIT = 100
 
@@ -77,7 +77,7 @@ class Findings:
             )
         )  # fmt: skip
 
-    def places(self, since: int = 0) -> set[tuple[str | None, int | None]]:
+    def places(self, since: int = 0) -> set[Place]:
         """Where the wrong rows stand."""
         return {(each.path, each.row) for each in self._found[since:]}
 

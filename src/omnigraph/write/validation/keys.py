@@ -8,14 +8,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.datatypes import canonical_texts
+from omnigraph.datatypes import canonical_texts, whole
 from omnigraph.errors import taken_text
 from omnigraph.schema.catalog import EntityType
+from omnigraph.storage.hashes import rows_with_equal_hash
 from omnigraph.storage.lookup import existing_ids, rows_with_values, tuple_keys
 from omnigraph.versioning.plan import KeysAbsent, Requirement, ValuesAbsent
 from omnigraph.write.validation.findings import Findings
-from omnigraph.write.validation.hashes import rows_with_equal_hash
-from omnigraph.write.validation.model import Base, TableDelta, column_of
+from omnigraph.write.validation.model import Base, Place, TableDelta, column_of
 
 _MANY = 100_000
 
@@ -82,11 +82,24 @@ def _check_unique(base: Base, delta: TableDelta, group: tuple[str, ...], found: 
     yield ValuesAbsent(entity.table_key, columns, values, tuple(gone))
 
 
+def replaced_rows(delta: TableDelta) -> set[Place]:
+    """Where rows stand that a later row of the same id replaces: upserts of edges that have no key of their own."""
+    replaced: set[Place] = set()
+    if delta.entity.key or delta.entity.kind != "edge" or delta.fresh_ids:
+        return replaced
+    last: dict[str, int] = {}
+    for index, entity_id in enumerate(delta.written["id"].to_pylist()):
+        if entity_id is None:
+            continue
+        if entity_id in last:
+            replaced.add(delta.places.at(last[entity_id]))
+        last[entity_id] = index
+    return replaced
+
+
 def duplicates(keys: pa.Array | pa.ChunkedArray) -> list[tuple[int, int]]:
     """Rows whose key an earlier row has, each with that row. Null is no key."""
-    array = keys.combine_chunks() if isinstance(keys, pa.ChunkedArray) else keys
-    if isinstance(array, pa.ChunkedArray):
-        array = pa.concat_arrays(array.chunks)
+    array = whole(keys)
     if len(array) <= _MANY or array.type != pa.string():
         return _equal_rows(array)
     suspects = rows_with_equal_hash(array)
@@ -116,12 +129,8 @@ def _listed(names: tuple[str, ...]) -> str:
 
 
 def _texts(rows: pa.Table, columns: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-    texts = [canonical_texts(_whole(rows[column])).to_pylist() for column in columns]
+    texts = [canonical_texts(whole(rows[column])).to_pylist() for column in columns]
     return tuple(zip(*texts, strict=True))
-
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    return pa.concat_arrays(column.chunks) if column.num_chunks else column.combine_chunks()
 
 
 def _values(rows: pa.Table, columns: tuple[str, ...], index: int) -> str:

@@ -12,6 +12,9 @@ from omnigraph.schema.catalog import Catalog, EdgeType, EntityType
 from omnigraph.storage.tables import Table
 from omnigraph.versioning.snapshot import TableEntry
 
+Place = tuple[str | None, int | None]
+"""A row of the input: its file, and its line or number there."""
+
 
 class Base(Protocol):
     """The state that a write starts from; `WriteTxn` is one."""
@@ -33,7 +36,7 @@ class Places:
 
     parts: tuple[tuple[str | None, Sequence[int]], ...] = ()
 
-    def at(self, index: int) -> tuple[str | None, int | None]:
+    def at(self, index: int) -> Place:
         """File and number of a row."""
         for path, numbers in self.parts:
             if index < len(numbers):

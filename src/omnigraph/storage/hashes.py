@@ -1,0 +1,64 @@
+"""Equal texts among millions: by 64-bit hashes, which need eight bytes a row, then by the texts themselves.
+
+Hashes are compared where they are made, and never stored.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+_WORD = 8
+_BITS = np.array([0, *(8 * (_WORD - length) for length in range(1, _WORD + 1))], np.uint64)
+_AT_ONCE = 1 << 15
+"""Texts that are hashed together: few enough that all that is computed of them stays near the processor."""
+Hashes = np.ndarray[Any, np.dtype[np.uint64]]
+
+
+def rows_with_equal_hash(texts: pa.Array) -> np.ndarray:
+    """Rows, in order, whose hash another row has as well: all rows of equal texts, and rarely one more."""
+    rows = np.flatnonzero(texts.is_valid().to_numpy(zero_copy_only=False))
+    hashes = text_hashes(texts)[rows]
+    ordered = np.sort(hashes)
+    shared = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+    return rows[np.isin(hashes, shared)] if len(shared) else rows[:0]
+
+
+def text_hashes(texts: pa.Array | pa.ChunkedArray) -> Hashes:
+    """The hash of every text of a column, the same on every machine. That of a null means nothing."""
+    found = np.empty(len(texts), np.uint64)
+    at = 0
+    for chunk in texts.chunks if isinstance(texts, pa.ChunkedArray) else [texts]:
+        for begin in range(0, len(chunk), _AT_ONCE):
+            part = chunk.slice(begin, _AT_ONCE)
+            found[at : at + len(part)] = _hashed(part)
+            at += len(part)
+    return found
+
+
+def _hashed(texts: pa.Array) -> Hashes:
+    width = np.int64 if pa.types.is_large_string(texts.type) else np.int32
+    _, bounds, data = texts.buffers()
+    ends = np.frombuffer(bounds, width, len(texts) + 1, texts.offset * np.dtype(width).itemsize).astype(np.int64)
+    first, last = int(ends[0]), int(ends[-1])
+    padded = np.zeros(last - first + _WORD, np.uint8)
+    if data is not None:
+        padded[: last - first] = np.frombuffer(data, np.uint8, last - first, first)
+    # Every position as the beginning of a word: numpy reads unaligned words where it is told to step by single bytes.
+    words = np.ndarray((last - first + 1,), np.dtype("<u8"), padded, strides=(1,))
+    begin, lengths = ends[:-1] - first, np.diff(ends)
+    found = lengths.astype(np.uint64) * _MIX
+    rows: Any = slice(None)
+    for at in range(0, int(lengths.max(initial=0)), _WORD):
+        left = lengths[rows] - at
+        if left.min() <= 0:  # only the texts that go on: one that is very long costs its own words alone
+            rows, left = np.arange(len(texts))[rows][left > 0], left[left > 0]
+        # Bytes beyond the end of a text are shifted out of its last word.
+        spare = _BITS[np.minimum(left, _WORD)]
+        mixed = (found[rows] ^ (words[begin[rows] + at] << spare)) * _MIX
+        found[rows] = mixed ^ (mixed >> np.uint64(29))
+    result: Hashes = found * _MIX
+    return result
