@@ -109,9 +109,9 @@ def stage_split(job: StageJob, split: Split, skipped: frozenset[Place]) -> Stage
 
 
 def stage_frame(
-    job: StageJob, number: int, type_name: str, batches: Iterable[pa.RecordBatch], skipped: frozenset[Place]
+    job: StageJob, number: int, type_name: str, batches: Iterable[pa.RecordBatch], skipped: frozenset[Place], place: str
 ) -> StagedSplit:
-    """Stage one partition of a DataFrame. Its rows are counted from the partition's beginning."""
+    """Stage one partition of a DataFrame. Its rows are counted from the partition's beginning, `place` in reports."""
     found = Findings(job.limit)
     entity = entity_named(type_name, job.store().catalog(job.schema_hash))
 
@@ -119,16 +119,16 @@ def stage_frame(
         yield batch_from_rows(entity, [], Places(), found)
         row = 1
         for batch in batches:
-            places = Places(((frame_place(type_name, number), range(row, row + batch.num_rows)),))
+            places = Places(((place, range(row, row + batch.num_rows)),))
             row += batch.num_rows
             yield batch_from_table(entity, pa.Table.from_batches([batch]), places, found)
 
     return _staged(job, number, typed(), found, skipped)
 
 
-def frame_place(type_name: str, partition: int) -> str:
+def frame_place(source: str, partition: int) -> str:
     """How a partition of a DataFrame is named in reports."""
-    return f"<{type_name} partition {partition}>"
+    return f"<{source} partition {partition}>"
 
 
 def _staged(
