@@ -178,3 +178,28 @@ def test_search_sees_the_newest_rows_and_the_oldest_snapshot(tmp_path: Path) -> 
 def test_ranking_needs_a_limit(docs: Graph) -> None:
     with pytest.raises(TypeCheckError, match="T17"):
         slugs(docs, "", "order { nearest($d.plain, $v) }", v=[0.0, 0.0, 0.0, 0.0])
+
+
+@pytest.mark.parametrize("metric", ["l2", "cosine", "dot"])
+def test_equal_vectors_are_equally_near(tmp_path: Path, metric: str) -> None:
+    index = "" if metric == "l2" else f'@index(metric="{metric}")'
+    graph = Graph.init(tmp_path / "g", f"node N {{ k: String @key  v: Vector(384)? {index} }}")
+    vector = np.random.default_rng(3).normal(size=384).astype(np.float32).tolist()
+    graph.load([{"type": "N", "data": {"k": f"n{(i * 7) % 103:03}", "v": vector}} for i in range(103)])
+    query = "query q($q: Vector(384)) { match { $n: N } return { $n.k } order { nearest($n.v, $q) } limit 9 }"
+    found = [row["n.k"] for row in graph.query(query, params={"q": [0.5] * 384}).to_pylist()]
+    assert found == [f"n{i:03}" for i in range(9)]
+
+
+def test_nearest_to_the_vector_of_another_node_is_measured_row_by_row(docs: Graph) -> None:
+    query = """query q() { match { $a: Doc $d: Doc } return { $a.slug, $d.slug, nearest($d.plain, $a.plain) as far }
+               order { far desc } limit 40 }"""
+    rows = docs.query(query).to_pylist()
+    place = {doc["slug"]: i for i, doc in enumerate(DOCS)}
+    assert len(rows) == 25  # one of six has no vector
+    assert all(row["far"] == (place[row["a.slug"]] - place[row["d.slug"]]) ** 2 for row in rows)
+
+
+def test_no_vector_is_near_to_nothing(docs: Graph) -> None:
+    query = "query q($q: Vector(4)?) { match { $d: Doc } return { $d.slug } order { nearest($d.plain, $q) } limit 3 }"
+    assert docs.query(query).to_pylist() == []

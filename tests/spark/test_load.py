@@ -221,6 +221,16 @@ def test_what_one_process_refuses_spark_refuses(spark, graph, twin, tmp_path, na
     assert graph.recovery.list() == []
 
 
+def test_rows_of_a_frame_are_told_by_its_number_among_those_of_its_type_and_their_partition(spark, graph) -> None:
+    rows = [(f"p{i}", 20 + i) for i in range(4)]
+    first = spark.createDataFrame(rows, "name string, age int").coalesce(1)
+    again = spark.createDataFrame([("q0", 1), ("p3", 2)], "name string, age int").repartition(2, "name")
+    found = pipeline.load(spark, graph, {"Person": [first, again]}, max_errors=9)
+    [rejected] = found.rejected
+    assert rejected.path in ("<Person 2 partition 0>", "<Person 2 partition 1>")
+    assert rejected.row is not None
+
+
 def test_rejected_rows_are_left_out_and_listed(spark, graph, twin, tmp_path) -> None:
     people = pa.table({"name": ["a", "b", "a", "c"], "age": pa.array([1, 200, 3, 4], pa.int32())})
     knows = pa.table({"from": ["a", "a", "b"], "to": ["c", "b", "c"]})

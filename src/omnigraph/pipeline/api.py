@@ -228,7 +228,9 @@ def _in_order(spark: SparkSession, sources: Sequence[Any]) -> tuple[list[Split],
         if isinstance(source, Files):
             splits += plan_splits([source], first)
         else:
-            frames.append(FrameSource(source[0], _frame(spark, source[1]), first))
+            before = sum(frame.type_name == source[0] for frame in frames)
+            name = f"{source[0]} {before + 1}" if before else source[0]
+            frames.append(FrameSource(source[0], _frame(spark, source[1]), first, name))
     return splits, frames
 
 

@@ -72,7 +72,7 @@ def cut(path: str, streams: Mapping[Stream, pa.Table], objects: ObjectStore, by:
                     writer.write_table(piece)
             bounds.append(sink.tell())
         pieces[stream] = np.array(bounds, np.int64)
-    objects.put_new(path, sink.getvalue().to_pybytes(), flush=False)
+    objects.put_new(path, sink.getvalue(), flush=False)
     return CutFile(path, pieces)
 
 
@@ -102,10 +102,10 @@ def read_pieces(pieces: Iterable[Piece], schema: pa.Schema, objects: ObjectStore
     return pa.concat_tables(tables) if tables else schema.empty_table()
 
 
-def _tables(body: bytes) -> Iterator[pa.Table]:
+def _tables(body: pa.Buffer) -> Iterator[pa.Table]:
     """The buckets of a range, one after the other."""
     source = pa.BufferReader(body)
-    while source.tell() < len(body):
+    while source.tell() < body.size:
         yield ipc.open_stream(source).read_all()
 
 

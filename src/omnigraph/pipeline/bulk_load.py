@@ -29,6 +29,7 @@ from omnigraph.pipeline.staging import (
     StagedSplit,
     StageJob,
     answer,
+    frame_place,
     message,
     stage_frame,
     stage_split,
@@ -52,11 +53,15 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class FrameSource:
-    """A DataFrame whose columns are properties of a type. `first` is the number of its first partition."""
+    """A DataFrame whose columns are properties of a type. `first` is the number of its first partition.
+
+    `name` tells it from other frames of the load.
+    """
 
     type_name: str
     frame: DataFrame
     first: int
+    name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,17 +196,18 @@ class _Driver:
     def _stage_frame(self, source: FrameSource, skipped: frozenset[Place]) -> None:
         from pyspark.sql.pandas.types import to_arrow_schema
 
-        job, type_name, first = self._job, source.type_name, source.first
+        job, type_name, first, name = self._job, source.type_name, source.first, source.name
         # A frame may have no partition at all. Its columns are checked, and an overwrite empties its type.
         none = pa.RecordBatch.from_pylist([], schema=to_arrow_schema(source.frame.schema, timezone="UTC"))
-        self._staged.setdefault(first, stage_frame(job, first, type_name, [none], skipped))
+        self._staged.setdefault(first, stage_frame(job, first, type_name, [none], skipped, frame_place(name, 0)))
 
         def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             from pyspark import TaskContext
 
             context = TaskContext.get()
-            number = first + (context.partitionId() if context is not None else 0)
-            staged = stage_frame(job, number, type_name, batches, skipped)
+            partition = context.partitionId() if context is not None else 0
+            place = frame_place(name, partition)
+            staged = stage_frame(job, first + partition, type_name, batches, skipped, place)
             yield pa.RecordBatch.from_pydict({"answer": pa.array([message(staged)], pa.binary())})
 
         for row in source.frame.mapInArrow(task, "answer binary").collect():

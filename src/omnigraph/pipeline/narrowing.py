@@ -22,10 +22,9 @@ from omnigraph.pipeline.screening import (
 )
 from omnigraph.pipeline.staging import StagedPart, StageJob, read_keys
 from omnigraph.pipeline.streams import ENDS, ID, SOURCES, UNIQUE, part_streams
-from omnigraph.schema.catalog import Catalog, EdgeType, EntityType
+from omnigraph.schema.catalog import EdgeType, EntityType
 from omnigraph.storage.lookup import tuple_keys
 from omnigraph.versioning.plan import KeysPresent, Requirement, Unmoved
-from omnigraph.versioning.store import GraphStore
 from omnigraph.write.load import APPEND, MERGE, OVERWRITE
 from omnigraph.write.transaction import WriteTxn
 from omnigraph.write.validation import NOWHERE, Places, needed_columns
@@ -63,14 +62,13 @@ class Screener:
         """What no bucket could clear."""
         base = list(_base_splits(txn, mode, gathered))
         screening = Screening(job, mode)
-        parts = [part for mine in gathered.values() for part in mine if part.keys is not None]
-        self._cut |= {str(part.keys): part.cut for part in parts if part.cut is not None}
-        missing = [part for part in parts if part.keys not in self._cut]
+        parts = [part for mine in gathered.values() for part in mine if part.is_judged]
+        missing = [part for part in parts if part.cut is None and part.keys not in self._cut]
         if missing:
             cuts = self._tasks(partial(cut_part, screening), missing)
             self._cut |= {str(part.keys): file for part, file in zip(missing, cuts, strict=True)}
         present = self._tasks(partial(cut_base, screening), base) if base else []
-        loaded = [self._cut[str(part.keys)] for part in parts]
+        loaded = [part.cut or self._cut[str(part.keys)] for part in parts]
         found = Screened()
         work = [_bucket(loaded, present, begin, end) for begin, end in self._ranges(txn, gathered, base)]
         for answer in self._tasks(partial(screen, screening), work):
@@ -157,9 +155,9 @@ def demands_of(txn: WriteTxn, mode: str, gathered: Gathered, screened: Screened)
 class Narrowing:
     """Picks, part by part, the rows that have to do with suspects."""
 
-    def __init__(self, store: GraphStore, catalog: Catalog, gathered: Gathered, screened: Screened) -> None:
-        self._store = store
-        self._catalog = catalog
+    def __init__(self, txn: WriteTxn, gathered: Gathered, screened: Screened) -> None:
+        self._txn = txn
+        self._catalog = txn.catalog
         self._gathered = gathered
         self._suspects = {stream: set(values) for stream, values in screened.suspects.items()}
 
@@ -191,9 +189,9 @@ class Narrowing:
         tables: list[pa.Table] = []
         places = NOWHERE
         for part in self._gathered[key]:
-            if part.keys is None:
+            if not part.is_judged:
                 continue
-            rows = read_keys(self._store, part, columns)
+            rows = read_keys(self._txn.store, self._txn.table(key), part, columns)
             mask = self._mask(entity, rows)
             if mask is None:
                 continue

@@ -109,7 +109,8 @@ class Screened:
 def cut_part(screening: Screening, part: StagedPart) -> CutFile:
     """Cut what one task staged and did not cut itself."""
     entity = screening.catalog.type_of(part.table_key)
-    rows = read_keys(screening.job.store(), part, needed_columns(entity))
+    table = screening.job.table(part.table_key)
+    rows = read_keys(screening.job.store(), table, part, needed_columns(entity))
     streams = streams_of(entity, rows, part_streams(entity, part.fresh_ids))
     return cut(screening.path(), streams, screening.job.store().objects)
 

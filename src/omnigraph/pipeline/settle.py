@@ -130,7 +130,7 @@ class Settlement:
             job = stage_job(self._store, self._txn, self._terms)
             screened = screener.screened(self._txn, job, self._terms.mode, gathered)
             if not screened.crowded:
-                chosen = Narrowing(self._store, self._txn.catalog, gathered, screened).chosen()
+                chosen = Narrowing(self._txn, gathered, screened).chosen()
                 deltas = {key: self._delta(key, gathered[key], rows, places) for key, (rows, places) in chosen.items()}
                 return deltas, screened, demands_of(self._txn, self._terms.mode, gathered, screened)
         return {key: self._delta(key, parts, *self._all(key, parts)) for key, parts in gathered.items()}, None, ()
@@ -151,7 +151,7 @@ class Settlement:
 
     def _all(self, key: str, parts: Sequence[StagedPart]) -> tuple[pa.Table, Places]:
         columns = needed_columns(self._txn.catalog.type_of(key))
-        tables = [read_keys(self._store, part, columns) for part in parts if part.rows]
+        tables = [read_keys(self._store, self._txn.table(key), part, columns) for part in parts if part.rows]
         places = NOWHERE
         for part in parts:
             places += part.places
@@ -173,12 +173,13 @@ class Settlement:
         if self._terms.mode == OVERWRITE:
             return OverwriteRows(fragments)
         if self._terms.mode == MERGE and not all(part.fresh_ids for part in parts):
-            ids = self._replaced_ids(parts) if screened is None else screened.matched.get(key, [])
+            ids = self._replaced_ids(key, parts) if screened is None else screened.matched.get(key, [])
             return ReplaceRows(tuple(ids), fragments)
         return AppendRows(fragments)
 
-    def _replaced_ids(self, parts: Sequence[StagedPart]) -> list[str]:
-        tables = (read_keys(self._store, part, ["id"]) for part in parts if part.rows)
+    def _replaced_ids(self, key: str, parts: Sequence[StagedPart]) -> list[str]:
+        table = self._txn.table(key)
+        tables = (read_keys(self._store, table, part, ["id"]) for part in parts if part.rows)
         return [i for table in tables for i in table["id"].drop_null().to_pylist()]
 
 

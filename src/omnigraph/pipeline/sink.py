@@ -13,7 +13,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from omnigraph.errors import InvalidArgument, OmnigraphError
 from omnigraph.graph import Graph
 from omnigraph.pipeline.settle import LoadTerms, Settlement, stage_job
-from omnigraph.pipeline.staging import StagedSplit, answer, message, stage_frame
+from omnigraph.pipeline.staging import StagedSplit, answer, frame_place, message, stage_frame
 from omnigraph.storage.layout import STAGING
 from omnigraph.versioning.refs import MAIN
 from omnigraph.write.attempts import reprepared
@@ -60,7 +60,8 @@ class GraphWriter(DataSourceArrowWriter):  # type: ignore[misc]
         context = TaskContext.get()
         number = context.partitionId() if context is not None else 0
         batches = (self._named(batch) for batch in iterator)
-        return _Staged(message(stage_frame(self._job, number, self._type, batches, frozenset())))
+        place = frame_place(self._type, number)
+        return _Staged(message(stage_frame(self._job, number, self._type, batches, frozenset(), place)))
 
     def _named(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Edges may come with the column names that reading gave them."""

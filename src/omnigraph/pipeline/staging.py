@@ -27,6 +27,7 @@ from omnigraph.pipeline.streams import part_streams, streams_of
 from omnigraph.storage.effects import WrittenFragment
 from omnigraph.storage.layout import STAGING
 from omnigraph.storage.objects import ObjectStore
+from omnigraph.storage.staged import read_rows
 from omnigraph.storage.tables import Table
 from omnigraph.versioning.store import GraphStore, mint
 from omnigraph.write.frames import batch_from_table
@@ -67,7 +68,8 @@ class StageJob:
 class StagedPart:
     """The rows of one type that one task staged. `keys` is the object that holds the columns rules need.
 
-    `cut` has the same in buckets, when there are many rows.
+    When there are many rows, `cut` has them in buckets instead; the few that then need another look are in the data
+    files.
     """
 
     table_key: str
@@ -77,6 +79,11 @@ class StagedPart:
     places: Places
     fresh_ids: bool
     cut: CutFile | None = None
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether any rule between rows looks at these rows."""
+        return self.keys is not None or self.cut is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +109,9 @@ def stage_split(job: StageJob, split: Split, skipped: frozenset[Place]) -> Stage
 
 
 def stage_frame(
-    job: StageJob, number: int, type_name: str, batches: Iterable[pa.RecordBatch], skipped: frozenset[Place]
+    job: StageJob, number: int, type_name: str, batches: Iterable[pa.RecordBatch], skipped: frozenset[Place], place: str
 ) -> StagedSplit:
-    """Stage one partition of a DataFrame. Its rows are counted from the partition's beginning."""
+    """Stage one partition of a DataFrame. Its rows are counted from the partition's beginning, `place` in reports."""
     found = Findings(job.limit)
     entity = entity_named(type_name, job.store().catalog(job.schema_hash))
 
@@ -112,16 +119,16 @@ def stage_frame(
         yield batch_from_rows(entity, [], Places(), found)
         row = 1
         for batch in batches:
-            places = Places(((frame_place(type_name, number), range(row, row + batch.num_rows)),))
+            places = Places(((place, range(row, row + batch.num_rows)),))
             row += batch.num_rows
             yield batch_from_table(entity, pa.Table.from_batches([batch]), places, found)
 
     return _staged(job, number, typed(), found, skipped)
 
 
-def frame_place(type_name: str, partition: int) -> str:
+def frame_place(source: str, partition: int) -> str:
     """How a partition of a DataFrame is named in reports."""
-    return f"<{type_name} partition {partition}>"
+    return f"<{source} partition {partition}>"
 
 
 def _staged(
@@ -146,11 +153,12 @@ def _part(job: StageJob, number: int, mine: Gathered, fragments: tuple[WrittenFr
     path = pieces = None
     objects = job.store().objects
     if mine.count and wanted:
-        path = job.scratch(str(number))
-        objects.put_new(path, packed(mine.keys.select(wanted)), flush=False)
         if job.cut_rows is not None and mine.count >= job.cut_rows:
             streams = streams_of(mine.entity, mine.keys, part_streams(mine.entity, mine.fresh_ids))
             pieces = cut(job.scratch("cut"), streams, objects)
+        else:
+            path = job.scratch(str(number))
+            objects.put_new(path, packed(mine.keys.select(wanted)), flush=False)
     places = compacted(mine.places)
     return StagedPart(mine.entity.table_key, mine.count, fragments, path, places, mine.fresh_ids, pieces)
 
@@ -177,20 +185,27 @@ def _run(numbers: Sequence[int]) -> Sequence[int]:
     return array("q", dense.tobytes())
 
 
-def read_keys(store: GraphStore, part: StagedPart, columns: Sequence[str]) -> pa.Table:
-    """The columns that rules need, mapped from disk where they lie on one."""
-    table = pa.table({})
+def read_keys(store: GraphStore, table: Table, part: StagedPart, columns: Sequence[str]) -> pa.Table:
+    """The columns that rules need, mapped from disk where they lie on one; of rows for a table at its pin."""
+    if part.cut is not None:
+        rows = read_rows(store.tables, table, part.fragments, [c for c in columns if c != "id" or not part.fresh_ids])
+        return _with_ids(rows, part, columns)
+    rows = pa.table({})
     if part.keys is not None:
         if store.root.is_local:
-            table = ipc.open_file(pa.memory_map(str(Path(store.root.uri) / part.keys))).read_all()
+            rows = ipc.open_file(pa.memory_map(str(Path(store.root.uri) / part.keys))).read_all()
         else:
-            table = unpacked(store.objects, part.keys)
-    if "id" in columns and "id" not in table.column_names:  # fresh ids: no rule asks for them
+            rows = unpacked(store.objects, part.keys)
+    return _with_ids(rows, part, columns)
+
+
+def _with_ids(rows: pa.Table, part: StagedPart, columns: Sequence[str]) -> pa.Table:
+    if "id" in columns and "id" not in rows.column_names:  # fresh ids: no rule asks for them
         ids = pa.table({"id": pa.nulls(part.rows, pa.string())})
-        for field in table.schema:  # as they are: parts with ids and parts without are put together
-            ids = ids.append_column(field, table[field.name])
-        table = ids
-    return table.select(columns)
+        for field in rows.schema:  # as they are: parts with ids and parts without are put together
+            ids = ids.append_column(field, rows[field.name])
+        rows = ids
+    return rows.select(columns)
 
 
 def unpacked(objects: ObjectStore, path: str) -> pa.Table:
@@ -198,12 +213,12 @@ def unpacked(objects: ObjectStore, path: str) -> pa.Table:
     return ipc.open_file(pa.BufferReader(objects.get(path) or b"")).read_all()
 
 
-def packed(table: pa.Table) -> bytes:
+def packed(table: pa.Table) -> pa.Buffer:
     """Rows as the body of an object."""
     sink = pa.BufferOutputStream()
     with ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table.combine_chunks())
-    return bytes(sink.getvalue())
+    return sink.getvalue()
 
 
 def message(staged: StagedSplit) -> bytes:

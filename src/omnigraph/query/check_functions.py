@@ -148,6 +148,7 @@ class Functions:
         if not vt.is_text(query.type):
             hint = f"pass a `Vector({dimension})`, a list of {dimension} numbers, or a String to embed"
             self.checks.fail("T15", f"`nearest` cannot search with {_shown(query.type)}", span, hint)
+        self._refuse_varying(node, query)
         return query
 
     def _metric(self, node: ast.Call, variable: Variable, name: str) -> Literal["l2", "cosine", "dot"]:
@@ -170,6 +171,9 @@ class Functions:
                 hint = f"write `{_SHAPES['rrf']}`"
                 self.checks.fail("T21", "`rrf` fuses `nearest` and `bm25` only", argument.span, hint)
             arms.append(self._rank(argument))
+            if ir.variables(arms[-1].query):
+                hint = "pass the vector as a parameter"
+                self.checks.fail("T21", "`rrf` ranks nodes, this ranks rows", argument.arguments[1].span, hint)
         if arms[0].var != arms[1].var:
             hint = "both rankings must be about the same variable"
             self.checks.fail("T21", f"`rrf` ranks `${arms[0].var}` and `${arms[1].var}`", node.span, hint)
@@ -222,7 +226,15 @@ class Functions:
             self.checks.fail(
                 _RULES[node.function], message, node.arguments[1].span, f"write `{_SHAPES[node.function]}`"
             )
+        self._refuse_varying(node, query)
         return query
+
+    def _refuse_varying(self, node: ast.Call, query: ir.Expr) -> None:
+        """A text is one for all rows: its words are looked up once, or it is embedded once."""
+        if ir.variables(query):
+            message = f"`{node.function}` searches for one value, this one differs from row to row"
+            hint = "pass it as a parameter, one query for each"
+            self.checks.fail(_RULES[node.function], message, node.arguments[1].span, hint)
 
     def _integer(self, node: ast.Call, index: int, default: int, what: str) -> ir.Expr:
         if len(node.arguments) <= index:

@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import obstore
+import pyarrow as pa
 from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 from obstore.store import LocalStore, S3Store
 
@@ -80,12 +81,14 @@ class ObjectStore:
         """False for a local directory that is not there."""
         return self._store is not None
 
-    def put_new(self, path: str, body: bytes, *, flush: bool = True) -> bool:
+    def put_new(self, path: str, body: bytes | pa.Buffer, *, flush: bool = True) -> bool:
         """Create an object; False when one of that name exists already. Unflushed, a power loss may take it away."""
         record("object put")
+        # A buffer is handed over without a copy; obstore wants to see unsigned bytes.
+        given = obstore.Bytes(memoryview(body).cast("B")) if isinstance(body, pa.Buffer) else body
         with translated(f"writing {path}"):
             try:
-                obstore.put(self._opened, path, body, mode="create", use_multipart=False)
+                obstore.put(self._opened, path, given, mode="create", use_multipart=False)
             except (AlreadyExistsError, PreconditionError):
                 return False
         if flush:
@@ -107,10 +110,10 @@ class ObjectStore:
             except FileNotFoundError:
                 return None
 
-    def get_range(self, path: str, begin: int, end: int) -> bytes:
-        """The bytes `begin` to `end` of an object."""
+    def get_range(self, path: str, begin: int, end: int) -> pa.Buffer:
+        """The bytes `begin` to `end` of an object, not copied."""
         with translated(f"reading {path}"):
-            return bytes(obstore.get_range(self._opened, path, start=begin, end=end))
+            return pa.py_buffer(obstore.get_range(self._opened, path, start=begin, end=end))
 
     def get_json(self, path: str) -> Any | None:
         """The value of a JSON object, or None; a damaged one is an error."""

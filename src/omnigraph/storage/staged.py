@@ -9,6 +9,7 @@ from typing import assert_never
 
 import pyarrow as pa
 from lance import LanceDataset, LanceOperation
+from lance.file import LanceFileReader
 from lance.fragment import FragmentMetadata, write_fragments
 
 from omnigraph.errors import Unsupported
@@ -61,6 +62,16 @@ def write_rows(store: TableStore, base: Table, rows: pa.Table | pa.RecordBatchRe
         remember_written(data_file(written[0]), ids)
     hit(Point.ROWS_WRITTEN)
     return tuple(WrittenFragment(json.dumps(f.to_json()), data_file(f), f.physical_rows, hashes) for f in written)
+
+
+def read_rows(store: TableStore, base: Table, fragments: Sequence[WrittenFragment], columns: Sequence[str]) -> pa.Table:
+    """Some columns of rows that were written for a table and that no version of it names yet."""
+    kinds = pa.schema([base.dataset.schema.field(name) for name in columns])
+    with translated(f"reading rows of {base.path}"):
+        files = [f"{base.dataset.uri}/data/{fragment.file}" for fragment in fragments]
+        readers = [LanceFileReader(file, storage_options=store.options, columns=list(columns)) for file in files]
+        tables = [reader.read_all().to_table() for reader in readers]
+    return pa.concat_tables([kinds.empty_table(), *(table.select(kinds.names).cast(kinds) for table in tables)])
 
 
 def written(store: TableStore, base: Table, effect: Effect) -> Effect:

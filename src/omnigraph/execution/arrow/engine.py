@@ -149,8 +149,12 @@ class Projection:
 
     def wanted_rows(self) -> int | None:
         """How many rows the result can use at most."""
-        limit = self._bound(self._query.limit)
+        limit = self.limit()
         return None if limit is None else limit + (self._bound(self._query.offset) or 0)
+
+    def limit(self) -> int | None:
+        """How many rows the query asks for."""
+        return self._bound(self._query.limit)
 
     def table(self, frame: Frame) -> pa.Table:
         """The result from matched rows."""
@@ -158,7 +162,7 @@ class Projection:
         known: dict[ir.Expr, pa.Array] = {}
         if "rank" in self._operators:
             with self._operator("rank") as measured:
-                ranking = Ranking(query, self._data, self._scope, self._request, self._bound(query.limit))
+                ranking = Ranking(query, self._data, self._scope, self._request, self.limit())
                 frame, known = ranking.apply(frame)
                 measured.rows = frame.length
         if query.is_aggregate:

@@ -22,6 +22,7 @@ from omnigraph.execution.arrow.kept import Kept
 from omnigraph.execution.arrow.text_index import TextIndex
 from omnigraph.execution.embedding import EmbeddingProvider, embed_query
 from omnigraph.query import ir
+from omnigraph.schema.catalog import Property
 
 _BLOCK = 2048
 _FEW_VECTORS = 256
@@ -201,9 +202,13 @@ class Evaluator:
         return self._data.take(self._scope.nodes[var], name, numbers)
 
     def _distances(self, var: str, name: str, query: ir.Expr, metric: str) -> pa.Array:
-        """Exact distances from one vector, computed per node and not per row."""
+        """Exact distances: from one vector, computed per node and not per row; or from one of each row."""
+        if ir.variables(query):
+            return pair_distances(self.array(own_vector(var, name)), self.array(query), metric)
         wanted = self.wanted_vector(var, name, query)
         numbers = self._frame.numbers[var]
+        if wanted is None:
+            return pa.nulls(len(numbers), pa.float64())
         distances = np.full(len(numbers), np.nan)
         for type_name in self._scope.nodes[var]:
             span = self._data.nodes[type_name]
@@ -219,28 +224,19 @@ class Evaluator:
         loaded = self._data.loaded(node)
         column = node.property(name).column
         if len(places) < _FEW_VECTORS and not loaded.is_loaded(column):
-            values = loaded.take(column, places)
-            present = pc.is_valid(values).to_numpy(zero_copy_only=False)
-            flat = values.filter(pc.is_valid(values)).flatten().to_numpy(zero_copy_only=False)
-            vectors = flat.reshape(-1, len(wanted))
-        else:
-            matrix, has_one = self._data.vectors(node, name)
-            present = has_one[places]
-            is_whole = len(places) == len(matrix) and bool(present.all())
-            vectors = matrix if is_whole and bool((np.diff(places) == 1).all()) else matrix[places[present]]
+            return column_distances(loaded.take(column, places), wanted, metric)
+        matrix, has_one = self._data.vectors(node, name)
+        present = has_one[places]
+        is_whole = len(places) == len(matrix) and bool(present.all())
+        vectors = matrix if is_whole and bool((np.diff(places) == 1).all()) else matrix[places[present]]
         distances = np.full(len(places), np.nan)
         distances[present] = vector_distances(vectors, wanted, metric)
         return distances
 
     def wanted_vector(self, var: str, name: str, query: ir.Expr) -> Any:
         """The vector that a query asks for: as given, or embedded from text."""
-        value = self.scalar(query).as_py()
-        if not isinstance(value, str):
-            return np.array(value, np.float64)
         prop = self._data.catalog.node(self._scope.nodes[var][0]).property(name)
-        recorded = prop.embed.model if prop.embed is not None else None
-        assert prop.type.dimension is not None
-        return embed_query(self._request.embedder(), value, prop.type.dimension, recorded).astype(np.float64)
+        return query_vector(self.scalar(query).as_py(), prop, self._request)
 
     def _of_text(self, var: str, name: str, values: Callable[[TextIndex], Any]) -> Any:
         numbers = self._frame.numbers[var]
@@ -251,17 +247,9 @@ class Evaluator:
     def _text_match(self, test: ir.TextMatch) -> pa.Array:
         text = self.scalar(test.query).as_py() or ""
 
-        def matches(index: TextIndex) -> Any:
-            match test.kind:
-                case "search":
-                    return index.search(text)
-                case "match_text":
-                    return index.phrase(text)
-                case "fuzzy":
-                    assert test.max_edits is not None
-                    return index.fuzzy(text, int(self.scalar(test.max_edits).as_py()))
-
-        return pa.array(self._of_text(test.var, test.property, matches))
+        edits = None if test.max_edits is None else int(self.scalar(test.max_edits).as_py())
+        matches = self._of_text(test.var, test.property, lambda index: matching(index, test.kind, text, edits))
+        return pa.array(matches)
 
     def _is_null(self, operand: ir.Expr) -> pa.Array:
         if isinstance(operand, ir.Entity):
@@ -350,6 +338,52 @@ class Evaluator:
         return pc.if_else(found, True, None) if len(known) < len(listed) else found
 
 
+def matching(index: TextIndex, kind: str, text: str, edits: int | None) -> Any:
+    """Which rows a full-text test is true for."""
+    if kind == "search":
+        return index.search(text)
+    if kind == "match_text":
+        return index.phrase(text)
+    assert edits is not None
+    return index.fuzzy(text, edits)
+
+
+def query_vector(value: Any, prop: Property, request: Request) -> Any:
+    """A vector as given, or that of a text in the space of a property; null is no vector."""
+    if not isinstance(value, str):
+        return None if value is None else np.array(value, np.float64)
+    recorded = prop.embed.model if prop.embed is not None else None
+    assert prop.type.dimension is not None
+    return embed_query(request.embedder(), value, prop.type.dimension, recorded).astype(np.float64)
+
+
+def column_distances(column: pa.Array, wanted: Any, metric: str) -> Any:
+    """Distances of a column of vectors from one; NaN where there is none."""
+    present = pc.is_valid(column)
+    vectors = column.filter(present).flatten().to_numpy(zero_copy_only=False).reshape(-1, len(wanted))
+    distances = np.full(len(column), np.nan)
+    distances[present.to_numpy(zero_copy_only=False)] = vector_distances(vectors, wanted, metric)
+    return distances
+
+
+def own_vector(var: str, name: str) -> ir.Prop:
+    """The property that a distance is measured from, as an expression."""
+    return ir.Prop(var, name, ir.ExprType(None, "value"))
+
+
+def pair_distances(left: pa.Array, right: pa.Array, metric: str) -> pa.Array:
+    """Distances of two columns of vectors, row by row; null where one has none."""
+    present = pc.and_(pc.is_valid(left), pc.is_valid(right))
+    distances = np.full(len(left), np.nan)
+    rows = np.flatnonzero(present.to_numpy(zero_copy_only=False))
+    for at in range(0, len(rows), _BLOCK):
+        part = pa.array(rows[at : at + _BLOCK])
+        sides = [side.take(part).flatten().to_numpy(zero_copy_only=False) for side in (left, right)]
+        near, far = (side.reshape(len(part), -1).astype(np.float64) for side in sides)
+        distances[rows[at : at + _BLOCK]] = _block_distances(near, far, metric)
+    return pa.array(distances, mask=np.isnan(distances))
+
+
 def vector_distances(vectors: Any, wanted: Any, metric: str) -> Any:
     """Distances of rows from one vector: smaller is nearer, whatever the metric. Computed in double precision."""
     distances = np.empty(len(vectors))
@@ -361,13 +395,14 @@ def vector_distances(vectors: Any, wanted: Any, metric: str) -> Any:
 
 
 def _block_distances(vectors: Any, wanted: Any, metric: str) -> Any:
+    # Row by row: a product of matrices rounds equal rows differently, by their places, and ties would not be ties.
     if metric == "dot":
-        return 1.0 - vectors @ wanted
+        return 1.0 - np.vecdot(vectors, wanted)
     if metric == "cosine":
-        lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors)) * np.linalg.norm(wanted)
-        return 1.0 - (vectors @ wanted) / np.where(lengths == 0, 1.0, lengths)
+        lengths = np.sqrt(np.vecdot(vectors, vectors)) * np.sqrt(np.vecdot(wanted, wanted))
+        return 1.0 - np.vecdot(vectors, wanted) / np.where(lengths == 0, 1.0, lengths)
     vectors -= wanted
-    return np.einsum("ij,ij->i", vectors, vectors)
+    return np.vecdot(vectors, vectors)
 
 
 def constant(value: Any, kind: PropertyType | None) -> pa.Scalar:

@@ -43,6 +43,8 @@ def indexed_candidates(
     if not is_plain or not all(map(table.has_index, columns)):
         return None
     evaluator = Evaluator(data, scope, request, Frame(1))
+    if any(ir.variables(arm.query) or evaluator.scalar(arm.query).as_py() is None for arm in nearest_arms):
+        return None
     found = [_nearest(arm, node, data, evaluator, wanted) for arm in nearest_arms]
     found += [_fitting(arm, node, data, evaluator, wanted) for arm in arms if isinstance(arm, ir.Bm25)]
     return scan.var, np.unique(np.concatenate(found)) + data.nodes[node.name].offset

@@ -6,6 +6,7 @@ among those that the pattern left, keeps the best `limit` of each, and adds up w
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from omnigraph.execution.arrow.evaluate import Evaluator, Request, Scope
 from omnigraph.execution.arrow.frame import Frame
 from omnigraph.execution.arrow.rank import ranks
 from omnigraph.query import ir
+from omnigraph.query.plan.cutting import sort_key
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -33,7 +35,7 @@ class Ranking:
 
     def apply(self, frame: Frame) -> tuple[Frame, dict[ir.Expr, pa.Array]]:
         """The rows that are ranked, and their score or distance."""
-        score = self._first_key()
+        score = ranking_key(self._query)
         if score is None or self._query.is_aggregate:
             return frame, {}
         values = self._fused(score, frame) if isinstance(score, ir.Rrf) else self._values(score, frame)
@@ -41,14 +43,6 @@ class Ranking:
         kept = pc.is_valid(values) if is_distance else pc.fill_null(pc.greater(values, 0.0), False)
         mask = kept.to_numpy(zero_copy_only=False)
         return frame.keep(mask), {score: values.filter(kept)}
-
-    def _first_key(self) -> ir.Nearest | ir.Bm25 | ir.Rrf | None:
-        if not self._query.order:
-            return None
-        expr = self._query.order[0].expr
-        if isinstance(expr, ir.Output):
-            expr = next(c.expr for c in self._query.outputs if c.name == expr.name)
-        return expr if isinstance(expr, (ir.Nearest, ir.Bm25, ir.Rrf)) else None
 
     def _values(self, score: ir.Nearest | ir.Bm25, frame: Frame) -> pa.Array:
         return Evaluator(self._data, self._scope, self._request, frame).array(score)
@@ -61,26 +55,39 @@ class Ranking:
             entities, which = np.unique(entities, return_inverse=True)
         distinct = Frame(len(entities), {var: entities})
         constant = float(Evaluator(self._data, self._scope, self._request, Frame(1)).scalar(score.k).as_py())
+        types = self._scope.nodes[var]
         total = np.zeros(len(entities))
         for arm in (score.left, score.right):
-            total += self._worth(arm, distinct, entities, constant)
+            values = self._values(arm, distinct)
+            total += worth(
+                arm, values, lambda rows: self._data.take(types, "id", entities[rows]), self._limit, constant
+            )
         return pa.array(total[which])
 
-    def _worth(self, arm: ir.Nearest | ir.Bm25, distinct: Frame, entities: Ints, constant: float) -> Floats:
-        """1 / (constant + place + 1) for the best of one ranking, 0 for the others."""
-        values = self._values(arm, distinct)
-        known = pc.is_valid(values).to_numpy(zero_copy_only=False)
-        numbers = pc.fill_null(values, 0.0).to_numpy(zero_copy_only=False)
-        if isinstance(arm, ir.Bm25):
-            known &= numbers > 0
-            numbers = -numbers
-        rows = np.flatnonzero(known)
-        if self._limit and self._limit < len(rows):
-            # Whatever their ids, rows behind the last place that counts need no order.
-            last = np.partition(numbers[rows], self._limit - 1)[self._limit - 1]
-            rows = rows[numbers[rows] <= last]
-        ids = ranks(self._data.take(self._scope.nodes[arm.var], "id", entities[rows]))
-        best = rows[np.lexsort((ids, numbers[rows]))][: self._limit]
-        worth = np.zeros(len(entities))
-        worth[best] = 1.0 / (constant + np.arange(len(best)) + 1.0)
-        return worth
+
+def ranking_key(query: ir.QueryIR) -> ir.Nearest | ir.Bm25 | ir.Rrf | None:
+    """The ranking function that a result is ordered by first of all."""
+    if not query.order:
+        return None
+    expr = sort_key(query, query.order[0])
+    return expr if isinstance(expr, (ir.Nearest, ir.Bm25, ir.Rrf)) else None
+
+
+def worth(
+    arm: ir.Nearest | ir.Bm25, values: pa.Array, ids: Callable[[Ints], pa.Array], limit: int | None, constant: float
+) -> Floats:
+    """1 / (constant + place + 1) for the best of one ranking, 0 for the others. Equal values are in order of ids."""
+    known = pc.is_valid(values).to_numpy(zero_copy_only=False)
+    numbers = pc.fill_null(values, 0.0).to_numpy(zero_copy_only=False)
+    if isinstance(arm, ir.Bm25):
+        known &= numbers > 0
+        numbers = -numbers
+    rows = np.flatnonzero(known)
+    if limit and limit < len(rows):
+        # Whatever their ids, rows behind the last place that counts need no order.
+        last = np.partition(numbers[rows], limit - 1)[limit - 1]
+        rows = rows[numbers[rows] <= last]
+    best = rows[np.lexsort((ranks(ids(rows)), numbers[rows]))][:limit]
+    worths = np.zeros(len(values))
+    worths[best] = 1.0 / (constant + np.arange(len(best)) + 1.0)
+    return worths

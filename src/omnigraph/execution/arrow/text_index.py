@@ -36,6 +36,24 @@ _MAX_OCCURRENCES = 2**31 - 1
 _LONGEST_COMPARED = 64  # longer words are no words that people mistype; distances of shorter ones fit in int8
 
 
+@dataclass(frozen=True)
+class Collection:
+    """What the score of one text depends on beside the text: all documents, their words, and who has which token."""
+
+    documents: int
+    words: int
+    with_token: Mapping[str, int]
+
+    def __add__(self, other: Collection) -> Collection:
+        """The collection of two parts of a column."""
+        tokens = self.with_token.keys() | other.with_token.keys()
+        together = {token: self.with_token.get(token, 0) + other.with_token.get(token, 0) for token in tokens}
+        return Collection(self.documents + other.documents, self.words + other.words, together)
+
+
+NO_DOCUMENTS = Collection(0, 0, {})
+
+
 class TextIndex:
     """Full-text tests and scores for every row of a column."""
 
@@ -143,20 +161,27 @@ class TextIndex:
                 mask[self._rows[self._of_stem(self._stems[number])]] = True
         return mask
 
-    def bm25(self, query: str) -> Floats:
-        """How well each row fits the query: 0.0 without a match. Every token of the query counts once."""
+    def bm25(self, query: str, collection: Collection | None = None) -> Floats:
+        """How well each row fits the query: 0.0 without a match. Every token of the query counts once.
+
+        `collection` is given when these rows are a part of a column only.
+        """
         scores = np.zeros(self.row_count, np.float64)
+        dampings = self._dampings if collection is None else self._dampings_in(collection)
+        documents = self.document_count if collection is None else collection.documents
         for token in sorted(set(tokenize(query))):
-            run = self._of_stem(token)
-            if run.start == run.stop:
+            rows, found = self._frequencies(token)
+            if not len(rows):
                 continue
-            counts = np.diff(self._place_starts[run.start : run.stop + 1])
-            frequencies = np.bincount(self._rows[run], weights=counts, minlength=self.row_count)
-            rows = np.flatnonzero(frequencies)
-            found = frequencies[rows]
-            rarity = np.log(1.0 + (self.document_count - len(rows) + 0.5) / (len(rows) + 0.5))
-            scores[rows] += rarity * found * (K1 + 1.0) / (found + self._dampings[rows])
+            having = len(rows) if collection is None else collection.with_token[token]
+            rarity = np.log(1.0 + (documents - having + 0.5) / (having + 0.5))
+            scores[rows] += rarity * found * (K1 + 1.0) / (found + dampings[rows])
         return scores
+
+    def collection(self, query: str) -> Collection:
+        """What these rows add to the collection that a query is scored in."""
+        having = {token: len(self._frequencies(token)[0]) for token in set(tokenize(query))}
+        return Collection(self.document_count, int(self._lengths.sum(dtype=np.int64)), having)
 
     # --- lookups --------------------------------------------------------------------------------------------------
 
@@ -167,6 +192,16 @@ class TextIndex:
             return slice(0, 0)
         first, last = self._stem_starts[number], self._stem_starts[number + 1]
         return slice(int(self._word_starts[first]), int(self._word_starts[last]))
+
+    def _frequencies(self, token: str) -> tuple[Int64s, Floats]:
+        """The rows that a stem occurs in, and how often."""
+        run = self._of_stem(token)
+        if run.start == run.stop:
+            return np.empty(0, np.int64), np.empty(0, np.float64)
+        counts = np.diff(self._place_starts[run.start : run.stop + 1])
+        frequencies: Floats = np.bincount(self._rows[run], weights=counts, minlength=self.row_count).astype(np.float64)
+        rows: Int64s = np.flatnonzero(frequencies)
+        return rows, frequencies[rows]
 
     def _occurrences(self, token: str) -> Int64s:
         """Every occurrence of a stem as `row << 32 | position`, sorted."""
@@ -180,8 +215,11 @@ class TextIndex:
     @cached_property
     def _dampings(self) -> Floats:
         """What BM25 adds to a frequency for the length of its document."""
-        average = self._lengths.sum(dtype=np.int64) / max(self.document_count, 1)
-        dampings: Floats = K1 * (1.0 - B + B * self._lengths / max(average, 1e-9))
+        return self._dampings_in(self.collection(""))
+
+    def _dampings_in(self, collection: Collection) -> Floats:
+        average = collection.words / max(collection.documents, 1)
+        dampings: Floats = K1 * (1.0 - B + B * self._lengths.astype(np.float64) / max(average, 1e-9))
         return dampings
 
     @cached_property
@@ -311,4 +349,4 @@ def _is_among(values: Int64s, ordered: Int64s) -> Bools:
     return found
 
 
-__all__ = ["K1", "B", "Lexicon", "TextIndex", "allowed_edits"]
+__all__ = ["K1", "NO_DOCUMENTS", "B", "Collection", "Lexicon", "TextIndex", "allowed_edits"]

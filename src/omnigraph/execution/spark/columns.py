@@ -2,11 +2,13 @@
 
 A bound variable `p` is two columns, `v:p` (the id, null for an optional without a match) and `t:p` (the number of its
 type, types in order of their names), and one column `p:p:name` per property that the query reads. A path is `w:path`:
-the ids of its nodes. Types here are those of storage; Spark's own are only worn on the way through it.
+the ids of its nodes. What a search says of a node is a column `s:` too, filled where the node is read. Types here are
+those of storage; Spark's own are only worn on the way through it.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.datatypes import Scalar
-from omnigraph.execution.arrow.evaluate import Scope
+from omnigraph.execution.arrow.evaluate import Scope, own_vector
 from omnigraph.execution.arrow.frame import Frame
 from omnigraph.query import ir
 from omnigraph.schema.catalog import Catalog, EntityType
@@ -25,7 +27,10 @@ Kinds = dict[str, pa.DataType]
 IDS = pa.string()
 TYPES = pa.int32()
 PATHS = pa.list_(pa.string())
-_BASES = (ir.Prop, ir.EntityId, ir.Entity, ir.PathLength, ir.PathNodes)
+Search = ir.TextMatch | ir.Bm25 | ir.Nearest
+SEARCHES = (ir.TextMatch, ir.Bm25, ir.Nearest)
+RANKINGS = (*SEARCHES, ir.Rrf)
+_BASES = (ir.Prop, ir.EntityId, ir.Entity, ir.PathLength, ir.PathNodes, *RANKINGS)
 
 
 def id_of(var: str) -> str:
@@ -46,6 +51,11 @@ def path_of(var: str) -> str:
 def prop_of(var: str, name: str) -> str:
     """The column of a property."""
     return f"p:{var}:{name}"
+
+
+def search_of(expr: Search | ir.Rrf) -> str:
+    """The column of what a search says of its node; its text and its vector may be long, so it is named by a hash."""
+    return f"s:{hashlib.blake2s(repr(expr).encode(), digest_size=12).hexdigest()}"
 
 
 def bound_variables(columns: Iterable[str]) -> list[str]:
@@ -69,11 +79,20 @@ class Needs:
     def __init__(self, query: ir.QueryIR, catalog: Catalog) -> None:
         self._catalog = catalog
         self._named: dict[str, set[str]] = {}
+        self._searches: dict[Search, None] = {}
         self._whole = {c.expr.var for c in query.outputs if isinstance(c.expr, ir.Entity)}
         for expr in expressions(query):
             for each in ir.walk(expr):
                 if isinstance(each, ir.Prop):
                     self._named.setdefault(each.var, set()).add(each.name)
+                elif isinstance(each, SEARCHES) and is_of_node(each):
+                    self._searches[each] = None
+                elif isinstance(each, ir.Nearest):
+                    self._named.setdefault(each.var, set()).add(each.property)
+
+    def searches(self, var: str) -> list[Search]:
+        """What is searched for in the nodes of a variable."""
+        return [search for search in self._searches if search.var == var]
 
     def of(self, var: str, scope: Scope) -> list[PropertyColumn]:
         """The property columns of a variable, of all its types together."""
@@ -108,7 +127,19 @@ def expressions(query: ir.QueryIR) -> Iterator[ir.Expr]:
 
 def bases(exprs: Iterable[ir.Expr]) -> list[ir.Expr]:
     """What expressions read of the bindings themselves."""
-    return list(dict.fromkeys(each for expr in exprs for each in ir.walk(expr) if isinstance(each, _BASES)))
+    return list(dict.fromkeys(base for expr in exprs for each in ir.walk(expr) for base in _base(each)))
+
+
+def _base(expr: ir.Expr) -> Iterator[ir.Expr]:
+    if isinstance(expr, ir.Nearest) and not is_of_node(expr):
+        yield own_vector(expr.var, expr.property)
+    elif isinstance(expr, _BASES):
+        yield expr
+
+
+def is_of_node(search: Search) -> bool:
+    """Whether a search says something of a node, whatever else its row binds."""
+    return not ir.variables(search.query)
 
 
 def outside_aggregates(expr: ir.Expr) -> Iterator[ir.Expr]:
@@ -128,6 +159,8 @@ def columns_of(base: ir.Expr) -> str:
             return id_of(var)
         case ir.PathLength(var) | ir.PathNodes(var):
             return path_of(var)
+        case ir.TextMatch() | ir.Bm25() | ir.Nearest() | ir.Rrf():
+            return search_of(base)
         case _:
             raise AssertionError(f"{base} is not read from a column")
 
@@ -136,6 +169,10 @@ def values_of(base: ir.Expr, column: pa.Array) -> pa.Array:
     """The value of a base expression from its column."""
     if isinstance(base, ir.PathLength):
         return pc.subtract(pc.list_value_length(column).cast(pa.int64()), pa.scalar(1, pa.int64()))
+    if isinstance(base, ir.TextMatch):
+        return pc.fill_null(column, False)  # an optional without a match has no text
+    if isinstance(base, (ir.Bm25, ir.Rrf)):
+        return pc.fill_null(column, 0.0)
     return column
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -17,9 +16,10 @@ from omnigraph.execution.arrow.engine import Projection
 from omnigraph.execution.arrow.evaluate import Request
 from omnigraph.execution.arrow.governor import Governor, Limits
 from omnigraph.execution.arrow.match import scope_of
-from omnigraph.execution.embedding import provider_from_env
+from omnigraph.execution.arrow.ranking import ranking_key
 from omnigraph.execution.spark.collected import CollectedGraph
 from omnigraph.execution.spark.columns import (
+    RANKINGS,
     Needs,
     bases,
     bound_variables,
@@ -32,7 +32,9 @@ from omnigraph.execution.spark.columns import (
 )
 from omnigraph.execution.spark.grouping import grouped
 from omnigraph.execution.spark.match import NOTHING_BOUND, Bound, Matcher, schema_of
+from omnigraph.execution.spark.ranking import ranked
 from omnigraph.execution.spark.scans import Source
+from omnigraph.execution.spark.searching import on_driver
 from omnigraph.execution.spark.tasks import Computation, kind_of, refusal_in
 from omnigraph.query import ir
 from omnigraph.query.plan import QueryPlan
@@ -43,8 +45,9 @@ from omnigraph.versioning.snapshot import Snapshot
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_COLLECTED = (ir.PathLength, ir.PathNodes, *RANKINGS)
+"""What is not read from a node or edge again once rows are collected."""
 _ANONYMOUS = re.compile(r"_\d+")
-_SEARCHING = {ir.Bm25: "bm25", ir.Nearest: "nearest", ir.Rrf: "rrf"}
 
 
 class SparkExecutor:
@@ -57,7 +60,6 @@ class SparkExecutor:
 
     def execute(self, plan: QueryPlan, snapshot: Snapshot, catalog: Catalog, params: Mapping[str, Any]) -> pa.Table:
         """The result of a query, columns in the order of its outputs."""
-        refuse_search(plan.query)
         try:
             return self._executed(plan, snapshot, catalog, params)
         except PySparkException as error:
@@ -68,6 +70,7 @@ class SparkExecutor:
 
     def _executed(self, plan: QueryPlan, snapshot: Snapshot, catalog: Catalog, params: Mapping[str, Any]) -> pa.Table:
         query = plan.query
+        _refuse_lonely_fusion(query)
         request = Request(params, dt.datetime.now(dt.UTC))
         needs = Needs(query, catalog)
         scope = scope_of(query.pattern)
@@ -75,18 +78,18 @@ class SparkExecutor:
         matcher = Matcher(Source(self._spark, self._uri, snapshot, catalog), needs, scope, request)
         bound = matcher.run(plan.match, NOTHING_BOUND)
         unfinished: Any = None
-        projection = Projection(plan, unfinished, scope, _on_driver(request), governor)
+        projection = Projection(plan, unfinished, scope, on_driver(request), governor)
         columns: Mapping[ir.Expr, str] = {}
         if query.is_aggregate:
             groups = grouped(bound, query, projection.keys(), projection.aggregates(), request)
             bound, columns = groups.bound, groups.columns
         else:
-            paths = [b for b in bases(expressions(query)) if isinstance(b, (ir.PathLength, ir.PathNodes))]
-            columns = {base: columns_of(base) for base in paths}
+            bound = ranked(bound, query, request, projection.limit(), governor)
+            columns = {base: columns_of(base) for base in bases(_shown(query)) if isinstance(base, _COLLECTED)}
             bound = _cut(bound, plan, projection.wanted_rows(), request)
         table = self._collected(bound, governor)
         graph: Any = CollectedGraph(table, scope, needs, catalog)
-        projection = Projection(plan, graph, scope, _on_driver(request), governor)
+        projection = Projection(plan, graph, scope, on_driver(request), governor)
         known = {expr: values_of(expr, table[name].combine_chunks()) for expr, name in columns.items()}
         return projection.finished(graph.frame, known)
 
@@ -100,17 +103,19 @@ class SparkExecutor:
         return pa.table(arrays, names=list(bound.kinds))
 
 
-def refuse_search(query: ir.QueryIR) -> None:
-    """Search needs statistics of whole columns, which the embedded engine keeps in its indexes."""
+def _refuse_lonely_fusion(query: ir.QueryIR) -> None:
+    """Places are given to rows by an order only."""
+    score = None if query.is_aggregate else ranking_key(query)
     for expr in expressions(query):
         for each in ir.walk(expr):
-            name = each.kind if isinstance(each, ir.TextMatch) else _SEARCHING.get(type(each))
-            if name is not None:
-                raise Unsupported(f"engine 'spark' does not answer {name}()", hint="use engine='arrow' for this query")
+            if isinstance(each, ir.Rrf) and each != score:
+                raise Unsupported("Rrf has no value here")
 
 
-def _on_driver(request: Request) -> Request:
-    return Request(request.params, request.now, lambda: provider_from_env(os.environ))
+def _shown(query: ir.QueryIR) -> Iterator[ir.Expr]:
+    """What the result shows or is sorted by."""
+    yield from (column.expr for column in query.outputs)
+    yield from (key.expr for key in query.order)
 
 
 def _cut(bound: Bound, plan: QueryPlan, wanted: int | None, request: Request) -> Bound:

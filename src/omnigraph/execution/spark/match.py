@@ -51,18 +51,9 @@ class Matcher:
             if isinstance(step, Filter):
                 conditions.append(step.condition)  # filters in a row are one visit of a task
                 continue
-            bound = self._step(step, self.filtered(bound, conditions))
+            bound = self._step(step, filtered(bound, conditions, self._request))
             conditions = []
-        return self.filtered(bound, conditions)
-
-    def filtered(self, bound: Bound, conditions: list[ir.Expr]) -> Bound:
-        """The rows that meet some conditions."""
-        if not conditions:
-            return bound
-        assert bound.rows is not None
-        names = tuple(bound.kinds)
-        judge = Computation(self._request, bound.kinds, names, tuple(conditions))
-        return Bound(bound.rows.select(*names).mapInArrow(judge, schema_of(bound.kinds)), bound.kinds)
+        return filtered(bound, conditions, self._request)
 
     def _step(self, step: Step, bound: Bound) -> Bound:
         match step:
@@ -90,7 +81,7 @@ class Matcher:
         steps, kinds = self._source.edges(edge.edge_types, direction, edge.edge_var, self._scope, self._needs)
         near, far = (type_of(step.near), id_of(step.near)), (type_of(step.far), id_of(step.far))
         if (low, high) != (1, 1) or edge.path_var is not None:
-            bound = _settled(bound)
+            bound = settled(bound)
             assert bound.rows is not None
             starts = bound.rows.select(F.col(near[0]).alias(START_TYPE), F.col(near[1]).alias(START))
             starts = starts.where(F.col(START).isNotNull())
@@ -140,7 +131,7 @@ class Matcher:
     # --- inner blocks ---------------------------------------------------------------------------------------------
 
     def _optional(self, step: Optional, bound: Bound) -> Bound:
-        bound = _settled(bound)
+        bound = settled(bound)
         inner = self.run(step.steps, bound)
         assert inner.rows is not None
         if bound.rows is None:
@@ -150,7 +141,7 @@ class Matcher:
 
     def _without(self, step: Without, bound: Bound) -> Bound:
         # Names of a negated block are its own: another block may use them for something else.
-        bound = _settled(bound)
+        bound = settled(bound)
         scope = scope_of(step.block, self._scope)
         inner = Matcher(self._source, self._needs, scope, self._request).run(step.steps, bound)
         assert inner.rows is not None
@@ -159,7 +150,17 @@ class Matcher:
         return Bound(_without_partners(bound.rows, inner.rows), bound.kinds)
 
 
-def _settled(bound: Bound) -> Bound:
+def filtered(bound: Bound, conditions: list[ir.Expr], request: Request) -> Bound:
+    """The rows that meet some conditions."""
+    if not conditions:
+        return bound
+    assert bound.rows is not None
+    names = tuple(bound.kinds)
+    judge = Computation(request, bound.kinds, names, tuple(conditions))
+    return Bound(bound.rows.select(*names).mapInArrow(judge, schema_of(bound.kinds)), bound.kinds)
+
+
+def settled(bound: Bound) -> Bound:
     """Rows that are read more than once are made once: plans that repeat themselves double with every step."""
     return bound if bound.rows is None else Bound(bound.rows.localCheckpoint(eager=False), bound.kinds)
 

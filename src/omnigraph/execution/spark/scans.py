@@ -9,14 +9,38 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.execution.arrow.evaluate import Request, Scope
-from omnigraph.execution.spark.columns import IDS, TYPES, Kinds, Needs, PropertyColumn, id_of, type_of
+from omnigraph.execution.arrow.evaluate import Request, Scope, query_vector
+from omnigraph.execution.arrow.text_index import Collection
+from omnigraph.execution.spark.columns import (
+    IDS,
+    TYPES,
+    Kinds,
+    Needs,
+    PropertyColumn,
+    Search,
+    id_of,
+    search_of,
+    type_of,
+)
 from omnigraph.execution.spark.frames import spark_arrow_type, spark_schema
+from omnigraph.execution.spark.searching import (
+    COUNTED,
+    Measuring,
+    Searching,
+    TextScoring,
+    TextTesting,
+    collection_of,
+    counted,
+    fixed,
+    kind_of_search,
+    on_driver,
+    searched_column,
+)
 from omnigraph.execution.spark.tasks import Computation, worn
 from omnigraph.execution.spark.workers import store_of
 from omnigraph.query import ir
 from omnigraph.query.plan.pushdown import predicate
-from omnigraph.schema.catalog import Catalog, EdgeType, EntityType
+from omnigraph.schema.catalog import Catalog, EdgeType, EntityType, NodeType
 from omnigraph.versioning.snapshot import Snapshot, TableEntry
 from omnigraph.versioning.staging import open_table
 
@@ -36,6 +60,7 @@ class Piece:
     fragments: tuple[int, ...]
     type_number: int
     columns: tuple[tuple[str, str | None, pa.DataType], ...]
+    searches: tuple[Searching, ...] = ()
     where: str | None = None
     source_type: int = -1
     target_type: int = -1
@@ -49,6 +74,8 @@ class Source:
         self._uri = uri
         self._snapshot = snapshot
         self._catalog = catalog
+        self._vectors: dict[tuple[str, ir.Nearest], Any] = {}
+        self._collections: dict[tuple[str, str, str], Collection] = {}
         self.node_numbers = {name: number for number, name in enumerate(sorted(catalog.nodes))}
         self.edge_numbers = {name: number for number, name in enumerate(sorted(catalog.edges))}
 
@@ -57,17 +84,50 @@ class Source:
         pushed: tuple[ir.Expr, ...] = (),
     ) -> tuple[DataFrame, Kinds]:  # fmt: skip
         """The nodes that a variable can be, with the properties that are needed of it."""
-        columns = needs.of(var, scope)
+        columns, searches = needs.of(var, scope), needs.searches(var)
         pieces: list[Piece] = []
         for name in scope.nodes[var]:
             entity = self._catalog.node(name)
             where = _predicate(pushed, entity, request)
             if where != "FALSE":
-                pieces += self._pieces(entity, self.node_numbers[name], columns, where)
+                found = tuple(self._prepared(search, entity, scope, request) for search in searches)
+                pieces += self._pieces(entity, self.node_numbers[name], columns, where, found)
         kinds = {type_of(var): TYPES, id_of(var): IDS, **{c.column: c.kind for c in columns}}
+        kinds |= {search_of(search): kind_of_search(search) for search in searches}
         names = tuple(kinds)
         reader = NodeReader(self._uri, tuple(pieces), names, Computation(request, kinds, names, filters))
         return self._frame(reader, len(pieces), kinds), kinds
+
+    def _prepared(self, search: Search, entity: NodeType, scope: Scope, request: Request) -> Searching:
+        """What a search is in a node type; in one of another block that has the name only, it is nothing."""
+        kind, column = kind_of_search(search), searched_column(search, entity)
+        if column is None:
+            return Searching(kind)
+        value = fixed(search.query, request)
+        if isinstance(search, ir.Nearest):
+            vector = self._vector(search, value, scope, request)
+            return Searching(kind, column, Measuring(vector, search.metric)) if vector is not None else Searching(kind)
+        if isinstance(search, ir.TextMatch):
+            edits = None if search.max_edits is None else int(fixed(search.max_edits, request))
+            return Searching(kind, column, TextTesting(search.kind, value or "", edits))
+        return Searching(kind, column, TextScoring(value or "", self._collection(entity, column, value or "")))
+
+    def _vector(self, search: ir.Nearest, value: Any, scope: Scope, request: Request) -> Any:
+        """The vector that is asked for. Text is embedded once."""
+        asked = scope.nodes[search.var][0]
+        if (asked, search) not in self._vectors:
+            prop = self._catalog.node(asked).property(search.property)
+            self._vectors[(asked, search)] = query_vector(value, prop, on_driver(request))
+        return self._vectors[(asked, search)]
+
+    def _collection(self, entity: NodeType, column: str, text: str) -> Collection:
+        """What texts of a type are scored in, counted by tasks."""
+        key = (entity.name, column, text)
+        if key not in self._collections:
+            pieces = tuple(self._pieces(entity, self.node_numbers[entity.name], [], None))
+            rows = self._frame(TextCounter(self._uri, pieces, column, text), len(pieces), COUNTED).toArrow()
+            self._collections[key] = collection_of(rows)
+        return self._collections[key]
 
     def edges(
         self, edge_types: tuple[str, ...], direction: str, edge_var: str | None, scope: Scope, needs: Needs
@@ -85,8 +145,9 @@ class Source:
         return (frame if edge_var is not None else frame.dropDuplicates(list(ENDS))), kinds
 
     def _pieces(
-        self, entity: EntityType, number: int, columns: list[PropertyColumn], where: str | None
-    ) -> Iterator[Piece]:
+        self, entity: EntityType, number: int, columns: list[PropertyColumn], where: str | None,
+        searches: tuple[Searching, ...] = (),
+    ) -> Iterator[Piece]:  # fmt: skip
         entry = self._snapshot.table(entity.table_key)
         wanted = tuple((c.column, c.physical.get(entity.name), c.kind) for c in columns)
         ends = (-1, -1)
@@ -98,10 +159,10 @@ class Source:
             group.append(fragment_id)
             rows += fragment.physical_rows
             if rows >= ROWS_PER_TASK:
-                yield Piece(entry, tuple(group), number, wanted, where, *ends)
+                yield Piece(entry, tuple(group), number, wanted, searches, where, *ends)
                 group, rows = [], 0
         if group:
-            yield Piece(entry, tuple(group), number, wanted, where, *ends)
+            yield Piece(entry, tuple(group), number, wanted, searches, where, *ends)
 
     def _frame(self, reader: Any, tasks: int, kinds: Kinds) -> DataFrame:
         schema = spark_schema(pa.schema([(name, spark_arrow_type(kind)) for name, kind in kinds.items()]))
@@ -132,8 +193,25 @@ class NodeReader:
         for piece in _chosen(self.pieces, batches):
             for rows in _read(self.uri, piece, ["id"]):
                 found = [_numbers(piece.type_number, len(rows)), rows.column("id"), *_properties(piece, rows)]
+                found += [search.of(rows) for search in piece.searches]
                 batch = pa.RecordBatch.from_arrays([worn(c) for c in found], names=list(self.names))
                 yield self.computation.of(batch) if self.computation.conditions else batch
+
+
+@dataclass(frozen=True)
+class TextCounter:
+    """Counts the words of pieces of a node table, in a task."""
+
+    uri: str
+    pieces: tuple[Piece, ...]
+    column: str
+    text: str
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """What the texts of the pieces whose numbers come in add to their collection."""
+        for piece in _chosen(self.pieces, batches):
+            for rows in _read(self.uri, piece, [self.column]):
+                yield counted(rows[self.column], self.text)
 
 
 @dataclass(frozen=True)
@@ -175,6 +253,7 @@ def _chosen(pieces: tuple[Piece, ...], batches: Iterator[pa.RecordBatch]) -> Ite
 def _read(uri: str, piece: Piece, own: list[str]) -> Iterator[pa.RecordBatch]:
     table = open_table(store_of(uri), piece.entry)
     physical = [column for _, column, _ in piece.columns if column is not None]
+    physical += [search.column for search in piece.searches if search.column is not None]
     yield from table.batches([*own, *dict.fromkeys(physical)], where=piece.where, fragments=piece.fragments)
 
 
