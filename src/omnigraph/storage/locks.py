@@ -47,7 +47,7 @@ def _open(root: GraphRoot, name: str) -> int | None:
 
 
 def _acquire(descriptor: int) -> None:
-    """Wait in the kernel, but not longer than the limit. Who comes while it is free goes first: strict order is slower."""
+    """Wait in the kernel, not longer than the limit. Who comes while it is free goes first: strict order is slower."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
