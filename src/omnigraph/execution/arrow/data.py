@@ -36,6 +36,11 @@ class Span:
     offset: int
     count: int
 
+    def numbers(self, part: slice = slice(None)) -> Ints:
+        """The numbers of all of them, or of a part."""
+        first, last, _ = part.indices(self.count)
+        return np.arange(self.offset + first, self.offset + max(first, last), dtype=np.int64)
+
 
 class GraphData:
     """One snapshot as a query sees it."""
@@ -81,7 +86,7 @@ class GraphData:
     def _every_one(self, span: Span) -> Ints:
         found = self._every.get(span.name)
         if found is None:
-            found = self._every[span.name] = np.arange(span.offset, span.offset + span.count, dtype=np.int64)
+            found = self._every[span.name] = span.numbers()
         return found
 
     @property
@@ -168,7 +173,7 @@ class GraphData:
             for edge in map(self.catalog.edge, edge_types):
                 span = self.edges[edge.name]
                 source, target = self.nodes[edge.source], self.nodes[edge.target]
-                numbers = np.arange(span.offset, span.offset + span.count, dtype=np.int64)
+                numbers = span.numbers()
                 ends = self.topologies.ends(self.edge_pins(edge)).shifted(source.offset, target.offset)
                 parts.append(arcs(ends, numbers, direction))
             found = build_adjacency(joined(parts), self.node_count, self.node_count, distinct=distinct)
