@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from omnigraph.errors import Unsupported
-from omnigraph.execution.arrow.engine import Projection
+from omnigraph.execution.arrow.engine import Asked, Projection
 from omnigraph.execution.arrow.evaluate import Request
 from omnigraph.execution.arrow.governor import Governor, Limits
 from omnigraph.execution.arrow.match import scope_of
@@ -75,7 +75,7 @@ class SparkExecutor:
         matcher = Matcher(Source(self._spark, self._uri, snapshot, catalog), needs, scope, request)
         bound = matcher.run(plan.match, NOTHING_BOUND)
         unfinished: Any = None
-        projection = Projection(plan, unfinished, scope, _on_driver(request), governor)
+        projection = Projection(Asked(plan, unfinished, scope, _on_driver(request), governor))
         columns: Mapping[ir.Expr, str] = {}
         if query.is_aggregate:
             groups = grouped(bound, query, projection.keys(), projection.aggregates(), request)
@@ -86,7 +86,7 @@ class SparkExecutor:
             bound = _cut(bound, plan, projection.wanted_rows(), request)
         table = self._collected(bound, governor)
         graph: Any = CollectedGraph(table, scope, needs, catalog)
-        projection = Projection(plan, graph, scope, _on_driver(request), governor)
+        projection = Projection(Asked(plan, graph, scope, _on_driver(request), governor))
         known = {expr: values_of(expr, table[name].combine_chunks()) for expr, name in columns.items()}
         return projection.finished(graph.frame, known)
 
