@@ -97,6 +97,10 @@ class GraphData:
             found = self._every[span.name] = span.numbers()
         return found
 
+    def forget_numbers(self) -> None:
+        """Let go of the numberings of whole types: they are made again when they are needed."""
+        self._every.clear()
+
     @property
     def node_count(self) -> int:
         """Nodes of all types."""

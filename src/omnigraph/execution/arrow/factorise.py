@@ -39,13 +39,13 @@ def counted_frame(
 ) -> Frame | None:
     """One row per node of the counting query's root, weighted by its number of matches; None when it does not pay."""
     counter = _Counter(query.pattern, data, scope, request)
-    known: dict[str, Ints] = {}
+    known: dict[str, int] = {}
     filtered = {var for f in query.pattern.filters for var in ir.variables(f)}
     few = 0
     # Small types first: two that leave few nodes settle that matching is cheaper, before a large one is looked at.
     for var in sorted(filtered, key=lambda v: (sum(data.nodes[t].count for t in scope.nodes[v]), v)):
-        known[var] = counter.candidates(var)
-        if len(known[var]) <= FEW:
+        known[var] = len(counter.candidates(var))
+        if known[var] <= FEW:
             few += 1
             if few > 1 or var not in roots:
                 return None
@@ -53,14 +53,15 @@ def counted_frame(
     def cost(var: str) -> tuple[int, int, str]:
         # Of two that restrict nothing, the one in the middle: what hangs below it is shallow.
         edges = sum(var in (e.source, e.target) for e in query.pattern.edges)
-        return len(known[var]) if var in known else data.node_count + 1, -edges, var
+        return known.get(var, data.node_count + 1), -edges, var
 
     root = min(roots, key=cost)
-    if any(len(numbers) <= FEW and var != root for var, numbers in known.items()):
+    if any(count <= FEW and var != root for var, count in known.items()):
         return None
     if len(roots) > 1:  # nothing but the number is asked for
-        return _one_row(counter, root, known.get(root))
-    numbers = known[root] if root in known else counter.candidates(root)
+        data.forget_numbers()
+        return _one_row(counter, root, counter.candidates(root) if root in known else None)
+    numbers = counter.candidates(root)
     weights = counter.ways(root, numbers, came_by=None)
     if weights.all():
         return Frame(len(numbers), {root: numbers}, weights=weights)
@@ -149,6 +150,7 @@ class _Counter:
         if len(allowed) and not (least <= int(allowed.min()) and int(allowed.max()) < most):
             allowed = allowed[(allowed >= least) & (allowed < most)]
         weights = self._weights(below, allowed, edge, most - least, least)
+        self._candidates.pop(below, None)  # every variable of a tree is below one other only
         return lambda nodes, _part: adjacency.row_sums(weights, nodes)
 
     def _weights(self, below: str, allowed: Ints, edge: ir.EdgePattern, count: int, least: int) -> Places:

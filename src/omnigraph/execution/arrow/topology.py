@@ -17,7 +17,7 @@ Places = np.ndarray[Any, Any]
 Guard = Callable[[int], None]
 """Refuses to make too many rows."""
 _INT32 = 2**31
-_EDGES_AT_ONCE = 2**17
+_EDGES_AT_ONCE = 2**16
 _NOTHING: Ints = np.empty(0, np.int64)
 
 
