@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from benchmarks import memory
 from benchmarks.queries import LOADING, POINTS, ask_all, table
 from benchmarks.query_engines import write_parquet
 from benchmarks.report import Table, sized
@@ -68,4 +69,5 @@ def measure(directory: Path) -> list[Table]:
         table(
             f"Queries ({head}), warm, milliseconds (median)", asked.of((*WHOLE, *POINTS)), (*WHOLE, *POINTS), TARGETS
         ),
+        memory.table(f"Memory of an answer, megabytes ({head})", directory, WHOLE),
     ]

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks import memory
 from benchmarks.query_engines import ENGINES, GRAPH, POLARS, SQL, write_parquet
 from benchmarks.report import Row, Table, sized
 from benchmarks.social import social
@@ -184,6 +185,7 @@ def measure(directory: Path) -> list[Table]:
             "Queries, cold, milliseconds (fresh process, opening included)", fresh, tuple(COLD_TARGETS), COLD_TARGETS
         ),
         table("Point operations, warm, milliseconds (median)", asked.of(POINTS), POINTS, POINT_TARGETS),
+        memory.table(f"Memory of an answer, megabytes ({head})", directory, WARM),
     ]
 
 

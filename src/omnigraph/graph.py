@@ -15,7 +15,7 @@ from omnigraph.errors import InvalidArgument, NotFound, OmnigraphError
 from omnigraph.execution.arrow.data import GraphData
 from omnigraph.execution.arrow.engine import ArrowExecutor
 from omnigraph.execution.explanation import Explanation
-from omnigraph.execution.result import Result
+from omnigraph.execution.result import Result, ResultStream
 from omnigraph.handles.analytics import Analytics
 from omnigraph.handles.blobs import Blobs
 from omnigraph.handles.branches import Branches
@@ -226,6 +226,13 @@ class Graph:
         branch as it was at a moment. `engine` is `arrow` (this process) or `spark`; the rows are the same.
         """
         return self._asking.ask(query, name, params or {}, branch, snapshot, at, engine)
+
+    def stream(
+        self, query: str | os.PathLike[str], name: str | None = None, params: Mapping[str, Any] | None = None,
+        branch: str | None = None, snapshot: Target = None, at: dt.datetime | None = None, *, max_rows: int = 65_536,
+    ) -> ResultStream:  # fmt: skip
+        """Answer like `query`, in Arrow batches of at most `max_rows` rows that are made when they are asked for."""
+        return self._asking.stream(query, name, params or {}, branch, snapshot, at, max_rows)
 
     def explain(
         self, query: str | os.PathLike[str], name: str | None = None, params: Mapping[str, Any] | None = None,

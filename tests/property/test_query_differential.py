@@ -16,6 +16,7 @@ from pathlib import Path
 from pprint import pformat
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from omnigraph import Graph
@@ -141,6 +142,14 @@ def asking(graph: Graph, **target: str) -> Ask:
     return lambda text, given: graph.query(text, params=given, **target)
 
 
+def streaming(graph: Graph) -> Ask:
+    def ask(text: str, given: Any) -> Result:
+        with graph.stream(text, params=given, max_rows=3) as rows:
+            return Result(pa.Table.from_batches(rows, rows.schema), rows.query_name, rows.graph_commit_id)
+
+    return ask
+
+
 def modes(world: World, uri: str) -> dict[str, Ask]:
     """The same graph asked in every way that the engine has of answering."""
     graph = world.create(uri)
@@ -160,6 +169,7 @@ def modes(world: World, uri: str) -> dict[str, Ask]:
         "csr": asking(opened(query_expansion="csr", derived=False)),
         "btree": asking(opened(query_expansion="btree", derived=False)),
         "kept": asking(opened(derived_min_rows=0)),
+        "streamed": streaming(opened(derived=False)),
         "branch": asking(graph, branch="copy"),
         "old snapshot": asking(opened(derived_min_rows=0), snapshot="then"),
         "old snapshot by index": asking(opened(query_expansion="btree"), snapshot="then"),

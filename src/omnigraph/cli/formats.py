@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import datetime as dt
-import io
 import json
 import math
 import sys
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.cli.output import clean, counted, print_json, print_line
 
 if TYPE_CHECKING:
-    from omnigraph.execution.result import Result
+    from omnigraph.execution.result import Result, ResultStream
 
 MAX_CELL = 80
 _SAFE_INTEGER = 2**53 - 1
@@ -37,18 +36,21 @@ def cell_json(value: Any) -> Any:
 
 def envelope(result: Result) -> dict[str, Any]:
     """The whole result as one JSON object."""
+    rows = [{k: cell_json(v) for k, v in row.items()} for row in result.to_pylist()]
     return {
-        "query_name": result.query_name,
-        "target": {"branch": result.branch, "snapshot": None if result.branch else result.snapshot},
-        "row_count": result.row_count,
+        **_heading(result),
         "columns": result.columns,
-        "rows": _rows(result),
+        "rows": rows,
         "graph_commit_id": result.graph_commit_id,
     }
 
 
-def _rows(result: Result) -> list[dict[str, Any]]:
-    return [{k: cell_json(v) for k, v in row.items()} for row in result.to_pylist()]
+def _heading(result: Result | ResultStream) -> dict[str, Any]:
+    return {
+        "query_name": result.query_name,
+        "target": {"branch": result.branch, "snapshot": None if result.branch else result.snapshot},
+        "row_count": result.row_count,
+    }
 
 
 def cell_text(value: Any) -> str:
@@ -88,20 +90,24 @@ def print_as_kv(result: Result) -> None:
             print_line(f"  {name}: {clean(cell_text(value))}")
 
 
-def print_as_csv(result: Result) -> None:
+def print_as_csv(result: Result | ResultStream) -> None:
     """A header and quoted cells; null is `null`, nested values are JSON."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
+    from omnigraph.execution.result import rows_of
+
+    writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(result.columns)
-    writer.writerows([cell_text(v) for v in row.values()] for row in result.to_pylist())
-    sys.stdout.write(out.getvalue())
+    for batch in result.to_batches():
+        writer.writerows([cell_text(v) for v in row.values()] for row in rows_of(batch))
 
 
-def print_as_jsonl(result: Result) -> None:
+def print_as_jsonl(result: Result | ResultStream) -> None:
     """A line of metadata, then a line per row."""
-    head = {k: v for k, v in envelope(result).items() if k in ("query_name", "target", "row_count")}
-    for line in ({"kind": "metadata", **head}, *_rows(result)):
-        print_line(json.dumps(line, ensure_ascii=False))
+    from omnigraph.execution.result import rows_of
+
+    print_line(json.dumps({"kind": "metadata", **_heading(result)}, ensure_ascii=False))
+    for batch in result.to_batches():
+        for row in rows_of(batch):
+            print_line(json.dumps({k: cell_json(v) for k, v in row.items()}, ensure_ascii=False))
 
 
 def print_as_json(result: Result) -> None:
@@ -109,21 +115,26 @@ def print_as_json(result: Result) -> None:
     print_json(envelope(result))
 
 
-def write_arrow(result: Result) -> None:
+def write_arrow(result: Result | ResultStream) -> None:
     """An Arrow IPC stream, with its schema also for no rows."""
     import pyarrow as pa
 
-    with pa.ipc.new_stream(sys.stdout.buffer, result.table.schema) as writer:
+    with pa.ipc.new_stream(sys.stdout.buffer, result.schema) as writer:
         for batch in result.to_batches():
             writer.write_batch(batch)
     sys.stdout.buffer.flush()
 
 
+STREAMED: dict[str, Callable[[Result | ResultStream], None]] = {
+    "csv": print_as_csv,
+    "jsonl": print_as_jsonl,
+    "arrow": write_arrow,
+}
+"""Formats that need only a few rows at a time."""
+
 FORMATS: dict[str, Callable[[Result], None]] = {
     "table": print_as_table,
     "kv": print_as_kv,
-    "csv": print_as_csv,
-    "jsonl": print_as_jsonl,
     "json": print_as_json,
-    "arrow": write_arrow,
+    **STREAMED,
 }

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
@@ -23,6 +23,11 @@ class Result:
     graph_commit_id: str
     branch: str | None = None
     snapshot: str | None = None
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Names and types of the columns."""
+        return self.table.schema
 
     @property
     def columns(self) -> list[str]:
@@ -51,11 +56,7 @@ class Result:
 
     def to_pylist(self) -> list[dict[str, Any]]:
         """The rows as dicts; a whole node is a dict of its id and its non-null properties."""
-        objects = {f.name for f in self.table.schema if pa.types.is_struct(f.type)}
-        rows: list[dict[str, Any]] = self.table.to_pylist()
-        if not objects:
-            return rows
-        return [{k: _compact(v) if k in objects else v for k, v in row.items()} for row in rows]
+        return rows_of(self.table)
 
     def to_pandas(self) -> pandas.DataFrame:
         """The rows as a pandas frame; needs pandas."""
@@ -81,6 +82,68 @@ class Result:
         )
         more = f"<p>{self.row_count - 50} more rows</p>" if self.row_count > 50 else ""
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+
+
+class ResultStream:
+    """Rows of one query on one snapshot, in batches that are made when they are asked for. They can be read once.
+
+    What was matched is held until the last batch was read or the stream is closed; values of properties are not. An
+    expression that fails for some row fails when the batch of that row is asked for.
+    """
+
+    def __init__(
+        self, schema: pa.Schema, row_count: int, batches: Iterator[pa.RecordBatch], query_name: str,
+        graph_commit_id: str, branch: str | None = None,
+    ) -> None:  # fmt: skip
+        self.schema = schema
+        self.row_count = row_count
+        self.query_name = query_name
+        self.graph_commit_id = graph_commit_id
+        self.branch = branch
+        self.snapshot = graph_commit_id
+        self._batches = _handed_on(batches)
+
+    @property
+    def columns(self) -> list[str]:
+        """Column names in the order of the query's `return`."""
+        return list(self.schema.names)
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return self._batches
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """The batches that were not read yet."""
+        return self._batches
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """The batches as a stream that other Arrow libraries can pull."""
+        return pa.RecordBatchReader.from_batches(self.schema, self._batches)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    def close(self) -> None:
+        """Let go of everything; there are no more batches."""
+        self._batches.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _handed_on(batches: Iterator[pa.RecordBatch]) -> Generator[pa.RecordBatch, None, None]:
+    yield from batches
+
+
+def rows_of(rows: pa.Table | pa.RecordBatch) -> list[dict[str, Any]]:
+    """Rows as dicts; a whole node is a dict of its id and its non-null properties."""
+    objects = {f.name for f in rows.schema if pa.types.is_struct(f.type)}
+    found: list[dict[str, Any]] = rows.to_pylist()
+    if not objects:
+        return found
+    return [{k: _compact(v) if k in objects else v for k, v in row.items()} for row in found]
 
 
 def _compact(value: dict[str, Any] | None) -> dict[str, Any] | None:

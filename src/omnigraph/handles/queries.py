@@ -11,7 +11,7 @@ from typing import Any
 from omnigraph.errors import InvalidArgument
 from omnigraph.execution.arrow.engine import ArrowExecutor, Run
 from omnigraph.execution.explanation import Explanation, Operator
-from omnigraph.execution.result import Result
+from omnigraph.execution.result import Result, ResultStream
 from omnigraph.handles.engines import find_engine
 from omnigraph.query import bind_params, compile_query, parse_queries
 from omnigraph.query.ir import MutationIR, QueryIR
@@ -49,6 +49,21 @@ class Queries:
                 table = find_engine(engine).answer(self._repository.store, plan, state.snapshot, catalog, bound)
         is_head = target is None and at is None
         return Result(table, compiled.name, state.head, (branch or state.branch) if is_head else None, state.head)
+
+    def stream(
+        self, query: str | os.PathLike[str], name: str | None, params: Mapping[str, Any], branch: str | None,
+        target: Target, at: dt.datetime | None, max_rows: int,
+    ) -> ResultStream:  # fmt: skip
+        """Answer one query from one snapshot, batch by batch."""
+        if max_rows < 1:
+            raise InvalidArgument(f"a batch has at least one row, got max_rows={max_rows}")
+        state, compiled, catalog = self._prepared(query, name, branch, target, at)
+        bound = bind_params(compiled, params)
+        with self._repository.reading(state):
+            found = self._executor.stream(compiled, state.snapshot, catalog, bound, max_rows)
+        batches = self._repository.read_through(found.batches, state)
+        shown = (branch or state.branch) if target is None and at is None else None
+        return ResultStream(found.schema, found.row_count, batches, compiled.name, state.head, shown)
 
     def explain(
         self, query: str | os.PathLike[str], name: str | None, params: Mapping[str, Any] | None, branch: str | None,

@@ -446,6 +446,16 @@ def blocks(block: Block) -> Iterator[Block]:
         yield from blocks(inner)
 
 
+def expressions(query: QueryIR) -> Iterator[Expr]:
+    """Every expression of a query."""
+    for block in blocks(query.pattern):
+        yield from block.filters
+    yield from (column.expr for column in query.outputs)
+    yield from (key.expr for key in query.order)
+    if query.having is not None:
+        yield query.having
+
+
 def has_aggregate(expr: Expr) -> bool:
     """Whether an aggregate stands anywhere in the expression."""
     return any(isinstance(each, Aggregate) for each in walk(expr))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from omnigraph.datatypes import FLOATS, INTEGER_RANGE, INTEGERS, PropertyType, Scalar
@@ -50,7 +50,7 @@ def _refuse_impossible(query: ir.QueryIR, bound: Mapping[str, Any]) -> None:
             high = _at_least(1, "the upper hop bound", edge.max_hops, bound)
             if low is not None and high is not None and high < low:
                 raise InvalidArgument(f"no number of hops lies between {low} and {high}", hint="swap the bounds")
-    for expr in _expressions(query):
+    for expr in ir.expressions(query):
         for each in ir.walk(expr):
             if isinstance(each, ir.Rrf):
                 _at_least(1, "k of rrf", each.k, bound)
@@ -65,15 +65,6 @@ def _at_least(least: int, what: str, number: ir.Expr | int | None, bound: Mappin
     if isinstance(number, ir.Param) and value < least:
         raise InvalidArgument(f"parameter '{number.name}': {what} must be at least {least}, got {value}")
     return value
-
-
-def _expressions(query: ir.QueryIR) -> Iterator[ir.Expr]:
-    for block in ir.blocks(query.pattern):
-        yield from block.filters
-    yield from (column.expr for column in query.outputs)
-    yield from (key.expr for key in query.order)
-    if query.having is not None:
-        yield query.having
 
 
 def _bound(query: str, name: str, wanted: PropertyType, given: Mapping[str, Any]) -> Any:

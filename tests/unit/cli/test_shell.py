@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import os
 import pty
 import subprocess
@@ -10,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from omnigraph import Graph
@@ -147,3 +149,32 @@ def test_a_terminal(graph: Graph, tmp_path: Path) -> None:
     os.close(control)
     assert b"Ada" in seen
     assert "query all()" in history.read_text()
+
+
+def test_formats_are_written_while_rows_are_read(cli: Cli, graph: Graph) -> None:
+    """A row that cannot be computed ends the output where it is, and says so."""
+    people = [{"type": "Person", "data": {"name": f"n{i:04}", "age": 2000 - i}} for i in range(2100)]
+    graph.load(people, branch="many", from_branch="main")
+    text = "query q() { match { $p: Person  $p.age is not null } return { $p.name, 1000 / $p.age as x } }"
+    done = cli("query", "-e", text, "--store", graph.uri, "--branch", "many", "--format", "jsonl")
+    lines = [json.loads(line) for line in done.out.splitlines()]
+    assert done.code == 1
+    assert "division by zero" in done.err
+    assert lines[0]["kind"] == "metadata"
+    assert 0 < len(lines) - 1 < lines[0]["row_count"]
+    assert all(set(line) == {"p.name", "x"} for line in lines[1:])
+
+
+@pytest.mark.parametrize("format", ["csv", "jsonl", "arrow"])
+def test_streamed_formats_have_the_rows_of_the_whole_answer(cli: Cli, graph: Graph, format: str) -> None:
+    command = [sys.executable, "-m", "omnigraph.cli.main", "query", "-e", ALL, "--store", graph.uri, "--format", format]
+    out = subprocess.run(command, capture_output=True, check=True).stdout
+    names = [row["p.name"] for row in graph.query(ALL).to_pylist()]
+    if format == "csv":
+        assert out.decode() == "\n".join(["p.name", *names]) + "\n"
+    elif format == "jsonl":
+        head, *rows = [json.loads(line) for line in out.splitlines()]
+        assert head["row_count"] == len(names)
+        assert rows == [{"p.name": name} for name in names]
+    else:
+        assert pa.ipc.open_stream(out).read_all()["p.name"].to_pylist() == names

@@ -58,7 +58,7 @@ def query(
     json: options.Json = False,
 ) -> None:
     """Answer a query from one snapshot of the graph."""
-    from omnigraph.cli.formats import FORMATS
+    from omnigraph.cli.formats import FORMATS, STREAMED
 
     if format not in FORMATS:
         options.usage(f"--format {format} is unknown: use {', '.join(FORMATS)}")
@@ -68,9 +68,13 @@ def query(
     snapshot = options.snapshot_of(graph, branch, at)
     shown_branch = branch or (None if at is not None else "main")
     target = snapshot.commit_id if at is not None else None
+    shape = "json" if json else format
     with stopped_at_once():
+        if shape in STREAMED and engine in ("auto", "arrow"):
+            STREAMED[shape](graph.stream(source, name, given, branch=shown_branch, snapshot=target))
+            return
         result = graph.query(source, name, given, branch=shown_branch, snapshot=target, engine=engine)
-    FORMATS["json" if json else format](result)
+    FORMATS[shape](result)
 
 
 def lint(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,13 +27,15 @@ def grouped(
     Without keys there is one group, also of no rows at all.
     """
     deciding = _deciding(keys, evaluator)
-    if frame.weights is not None and len(deciding) == 1 and isinstance(deciding[0], ir.Entity):
+    is_counted = frame.weights is not None and len(deciding) == 1 and isinstance(deciding[0], ir.Entity)
+    if is_counted:
         numbers = first = np.arange(frame.length, dtype=np.int64)  # counted rows are one per node
     else:
         numbers, first = groups([_key_codes(key, evaluator, frame) for key in deciding], frame.length)
     count = len(first) if keys else 1
     known: dict[ir.Expr, pa.Array] = {a: _aggregate(a, evaluator, frame, numbers, count) for a in wanted}
-    representatives = frame.take(first)
+    representatives = replace(frame, weights=None) if is_counted else frame.take(first)
+    del numbers, first
     shown = evaluator.over(representatives)
     # A whole node is found again from its binding; only what was computed has to be kept.
     known.update({key: shown.array(key) for key in keys if not isinstance(key, (ir.Prop, ir.EntityId, ir.Entity))})

@@ -8,6 +8,7 @@ loaded for one pin serves every snapshot that holds it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -36,6 +37,11 @@ class Span:
     offset: int
     count: int
 
+    def numbers(self, part: slice = slice(None)) -> Ints:
+        """The numbers of all of them, or of a part."""
+        first, last, _ = part.indices(self.count)
+        return np.arange(self.offset + first, self.offset + max(first, last), dtype=np.int64)
+
 
 class GraphData:
     """One snapshot as a query sees it."""
@@ -58,6 +64,13 @@ class GraphData:
         self.edges = _spans(catalog.edges, snapshot, "edge")
         self.kept = cache.kept
         self._every: dict[str, Ints] = {}
+        self._loads = True
+
+    def fetching(self) -> GraphData:
+        """The same for few rows at a time: columns that are not in memory are fetched row by row, never loaded."""
+        found = copy(self)
+        found._loads = False
+        return found
 
     def entity(self, name: str, *, is_edge: bool) -> EntityType:
         """A node or edge type."""
@@ -81,8 +94,12 @@ class GraphData:
     def _every_one(self, span: Span) -> Ints:
         found = self._every.get(span.name)
         if found is None:
-            found = self._every[span.name] = np.arange(span.offset, span.offset + span.count, dtype=np.int64)
+            found = self._every[span.name] = span.numbers()
         return found
+
+    def forget_numbers(self) -> None:
+        """Let go of the numberings of whole types: they are made again when they are needed."""
+        self._every.clear()
 
     @property
     def node_count(self) -> int:
@@ -93,6 +110,8 @@ class GraphData:
         """A property of each numbered entity; null where the number is negative (an optional without a match)."""
         every = [(self.edges if is_edge else self.nodes)[t] for t in types]
         spans = [span for span in every if span.count] or every[:1]
+        if not self._loads:
+            return self._fetched(spans, name, numbers, is_edge=is_edge)
         if len(spans) == 1:
             return self._take_of(spans[0], name, numbers, is_edge=is_edge)
         columns = [self.property_column(self.entity(s.name, is_edge=is_edge), name) for s in spans]
@@ -115,6 +134,20 @@ class GraphData:
         if len(numbers) == span.count and span.count and numbers[0] == span.offset and (np.diff(numbers) == 1).all():
             return loaded.column(column)
         return loaded.take(column, numbers - span.offset)
+
+    def _fetched(self, spans: list[Span], name: str, numbers: Ints, *, is_edge: bool) -> pa.Array:
+        """A property of each numbered entity, of these rows only."""
+        place = np.zeros(len(numbers), np.int64)
+        absent = np.ones(len(numbers), np.bool_)
+        parts: list[pa.Array] = []
+        for span in spans:
+            inside = np.flatnonzero((numbers >= span.offset) & (numbers < span.offset + span.count))
+            entity = self.entity(span.name, is_edge=is_edge)
+            place[inside] = np.arange(len(inside)) + sum(map(len, parts))
+            absent[inside] = False
+            parts.append(self.loaded(entity).fetch(self.physical(entity, name), numbers[inside] - span.offset))
+        whole = pa.concat_arrays(_unified(parts)) if len(parts) > 1 else parts[0]
+        return whole if len(parts) == 1 and not absent.any() else take_nullable(whole, place, absent)
 
     @staticmethod
     def physical(entity: EntityType, name: str) -> str:
@@ -168,7 +201,7 @@ class GraphData:
             for edge in map(self.catalog.edge, edge_types):
                 span = self.edges[edge.name]
                 source, target = self.nodes[edge.source], self.nodes[edge.target]
-                numbers = np.arange(span.offset, span.offset + span.count, dtype=np.int64)
+                numbers = span.numbers()
                 ends = self.topologies.ends(self.edge_pins(edge)).shifted(source.offset, target.offset)
                 parts.append(arcs(ends, numbers, direction))
             found = build_adjacency(joined(parts), self.node_count, self.node_count, distinct=distinct)

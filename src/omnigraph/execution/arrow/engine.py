@@ -8,7 +8,7 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from omnigraph.execution.arrow.nearest import indexed_candidates
 from omnigraph.execution.arrow.pins import PinCache
 from omnigraph.execution.arrow.rank import codes, groups, ranks, sortable
 from omnigraph.execution.arrow.ranking import Ranking
+from omnigraph.execution.arrow.streaming import Streamed, projected_batches
 from omnigraph.execution.arrow.topologies import Topologies
 from omnigraph.execution.embedding import provider_from_env
 from omnigraph.query import ir
@@ -56,6 +57,17 @@ class Run:
     seconds: float
 
 
+@dataclass(frozen=True)
+class Asked:
+    """One query on one snapshot: its plan, what it reads, what it was asked with, and who watches it."""
+
+    plan: QueryPlan
+    data: GraphData
+    scope: Scope
+    request: Request
+    governor: Governor
+
+
 class ArrowExecutor:
     """Runs queries in this process. Safe to share between threads."""
 
@@ -77,28 +89,37 @@ class ArrowExecutor:
     def run(self, query: ir.QueryIR, snapshot: Snapshot, catalog: Catalog, params: Mapping[str, Any]) -> Run:
         """The result of a query, and how it came about."""
         begun = time.perf_counter()
+        asked = self._asked(query, snapshot, catalog, params)
+        projection = Projection(asked)
+        frame, counted = _bound(asked, projection)
+        table = projection.table(frame)
+        return Run(table, asked.plan, counted, asked.governor.measured, time.perf_counter() - begun)
+
+    def stream(
+        self, query: ir.QueryIR, snapshot: Snapshot, catalog: Catalog, params: Mapping[str, Any], max_rows: int
+    ) -> Streamed:
+        """The result of a query in batches of at most so many rows, projected when they are asked for if that can be.
+
+        Matching is done here and now, and with it all that it can refuse.
+        """
+        asked = self._asked(query, snapshot, catalog, params)
+        projection = Projection(asked)
+        frame, _ = _bound(asked, projection)
+        if not asked.plan.streams:
+            table = projection.table(frame)
+            return Streamed(table.schema, table.num_rows, iter(table.to_batches(max_chunksize=max_rows)))
+        frame = projection.ordered(frame)
+        pieces = Projection(replace(asked, data=asked.data.fetching()))
+        schema = pieces.projected(frame.take(np.empty(0, np.int64))).schema
+        return Streamed(
+            schema, frame.length, projected_batches(pieces.projected, frame, schema, asked.governor, max_rows)
+        )
+
+    def _asked(self, query: ir.QueryIR, snapshot: Snapshot, catalog: Catalog, params: Mapping[str, Any]) -> Asked:
         governor = Governor(self._limits)
         data = GraphData(self._cache, self.topologies, snapshot, catalog, governor.note)
-        plan = self._planned(query, data)
-        scope = scope_of(query.pattern)
         request = Request(params, dt.datetime.now(dt.UTC), lambda: provider_from_env(os.environ))
-        projection = Projection(plan, data, scope, request, governor)
-        frame = None
-        if plan.count is not None:
-            with governor.operator(plan.count) as measured:
-                frame = counted_frame(query, plan.count.roots, data, scope, request)
-                measured.rows = frame.length if frame is not None else 0
-        counted = frame is not None
-        if frame is None and "rank" in projection.names:
-            with governor.operator(plan.match[0]) as measured:
-                proposed = indexed_candidates(plan, data, scope, request, projection.wanted_rows())
-                if proposed is not None:
-                    frame = Frame(len(proposed[1]), {proposed[0]: proposed[1]})
-                    measured.rows = frame.length
-        if frame is None:
-            frame = _matched(plan, Matcher(data, scope, request, governor), projection.wanted_rows())
-        table = projection.table(frame)
-        return Run(table, plan, counted, governor.measured, time.perf_counter() - begun)
+        return Asked(self._planned(query, data), data, scope_of(query.pattern), request, governor)
 
     def plan(self, query: ir.QueryIR, snapshot: Snapshot, catalog: Catalog) -> QueryPlan:
         """The plan that a query would follow on a snapshot. Reads nothing."""
@@ -114,6 +135,25 @@ class ArrowExecutor:
         while len(self._plans) > _MAX_PLANS:
             self._plans.pop(next(iter(self._plans)), None)
         return plan
+
+
+def _bound(asked: Asked, projection: Projection) -> tuple[Frame, bool]:
+    """The matched rows, and whether they were only counted."""
+    plan, data, scope, request, governor = asked.plan, asked.data, asked.scope, asked.request, asked.governor
+    if plan.count is not None:
+        with governor.operator(plan.count) as measured:
+            frame = counted_frame(plan.query, plan.count.roots, data, scope, request)
+            measured.rows = frame.length if frame is not None else 0
+        if frame is not None:
+            return frame, True
+    if "rank" in projection.names:
+        with governor.operator(plan.match[0]) as measured:
+            proposed = indexed_candidates(plan, data, scope, request, projection.wanted_rows())
+            if proposed is not None:
+                frame = Frame(len(proposed[1]), {proposed[0]: proposed[1]})
+                measured.rows = frame.length
+                return frame, False
+    return _matched(plan, Matcher(data, scope, request, governor), projection.wanted_rows()), False
 
 
 def _matched(plan: QueryPlan, matcher: Matcher, wanted: int | None) -> Frame:
@@ -137,15 +177,15 @@ def _matched(plan: QueryPlan, matcher: Matcher, wanted: int | None) -> Frame:
 class Projection:
     """From bindings to the result."""
 
-    def __init__(self, plan: QueryPlan, data: GraphData, scope: Scope, request: Request, governor: Governor) -> None:
-        self._plan = plan
-        self._query = plan.query
-        self._operators = {finish.name: finish for finish in plan.finish}
+    def __init__(self, asked: Asked) -> None:
+        self._plan = asked.plan
+        self._query = asked.plan.query
+        self._operators = {finish.name: finish for finish in asked.plan.finish}
         self.names = frozenset(self._operators)
-        self._data = data
-        self._scope = scope
-        self._request = request
-        self._governor = governor
+        self._data = asked.data
+        self._scope = asked.scope
+        self._request = asked.request
+        self._governor = asked.governor
 
     def wanted_rows(self) -> int | None:
         """How many rows the result can use at most."""
@@ -173,18 +213,32 @@ class Projection:
 
     def finished(self, frame: Frame, known: dict[ir.Expr, pa.Array]) -> pa.Table:
         """The result from ranked or grouped rows, and what is known of them already."""
-        query = self._query
         if self._plan.cuts_first:
             # What is thrown away need not be computed.
             with self._operator("sort"):
                 frame, known, _ = _taken(self._cut(self._order(frame, known)), frame, known, {})
-        with self._operator("project") as measured:
-            evaluator = self._evaluator(frame, known)
-            columns = {column.name: evaluator.array(column.expr) for column in query.outputs}
-            measured.rows = frame.length
+        columns = self._columns(frame, known)
         if self._plan.cuts_first:
             return self._finished_table(frame, columns)
         return self._refined(frame, known, columns)
+
+    def ordered(self, frame: Frame) -> Frame:
+        """Matched rows in their final order, and only those that the result has."""
+        if not {"sort", "cut"} & self.names:
+            return frame
+        with self._operator("sort"):
+            return frame.take(self._cut(self._order(frame, {})))
+
+    def projected(self, frame: Frame) -> pa.Table:
+        """The result from rows that are in order already."""
+        return self._finished_table(frame, self._columns(frame, {}))
+
+    def _columns(self, frame: Frame, known: Mapping[ir.Expr, pa.Array]) -> dict[str, pa.Array]:
+        with self._operator("project") as measured:
+            evaluator = self._evaluator(frame, known)
+            columns = {column.name: evaluator.array(column.expr) for column in self._query.outputs}
+            measured.rows += frame.length
+        return columns
 
     def _refined(self, frame: Frame, known: dict[ir.Expr, pa.Array], columns: dict[str, pa.Array]) -> pa.Table:
         """Having, distinct, sort and cut: in that order, on projected rows."""

@@ -8,6 +8,7 @@ cheaper, and this stands aside.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,15 +17,21 @@ from omnigraph.execution.arrow.data import GraphData, Ints, sizes_of
 from omnigraph.execution.arrow.evaluate import Request, Scope
 from omnigraph.execution.arrow.frame import Frame
 from omnigraph.execution.arrow.scan import Scanner
-from omnigraph.execution.arrow.topology import Adjacency
+from omnigraph.execution.arrow.topology import Adjacency, Places
 from omnigraph.query import ir
 from omnigraph.query.plan.model import REVERSED, Scan
 from omnigraph.query.plan.pushdown import is_pushable
 from omnigraph.query.plan.seek import seek_of
 
 FEW = 1000
+NODES_AT_ONCE = 2**14
+"""Nodes are counted in blocks, so that what is made of one stays in the processor's cache, and memory with it."""
+_INT32 = 2**31
 SPARSE = 8
 """Counting from few nodes pays when they have less than one edge in so many."""
+
+Factor = Callable[[Ints, slice], Ints]
+"""Matches below some nodes, and where those stand among all that are counted."""
 
 
 def counted_frame(
@@ -32,13 +39,13 @@ def counted_frame(
 ) -> Frame | None:
     """One row per node of the counting query's root, weighted by its number of matches; None when it does not pay."""
     counter = _Counter(query.pattern, data, scope, request)
-    known: dict[str, Ints] = {}
+    known: dict[str, int] = {}
     filtered = {var for f in query.pattern.filters for var in ir.variables(f)}
     few = 0
     # Small types first: two that leave few nodes settle that matching is cheaper, before a large one is looked at.
     for var in sorted(filtered, key=lambda v: (sum(data.nodes[t].count for t in scope.nodes[v]), v)):
-        known[var] = counter.candidates(var)
-        if len(known[var]) <= FEW:
+        known[var] = len(counter.candidates(var))
+        if known[var] <= FEW:
             few += 1
             if few > 1 or var not in roots:
                 return None
@@ -46,17 +53,28 @@ def counted_frame(
     def cost(var: str) -> tuple[int, int, str]:
         # Of two that restrict nothing, the one in the middle: what hangs below it is shallow.
         edges = sum(var in (e.source, e.target) for e in query.pattern.edges)
-        return len(known[var]) if var in known else data.node_count + 1, -edges, var
+        return known.get(var, data.node_count + 1), -edges, var
 
     root = min(roots, key=cost)
-    if any(len(numbers) <= FEW and var != root for var, numbers in known.items()):
+    if any(count <= FEW and var != root for var, count in known.items()):
         return None
-    numbers = known[root] if root in known else counter.candidates(root)
+    if len(roots) > 1:  # nothing but the number is asked for
+        data.forget_numbers()
+        return _one_row(counter, root, counter.candidates(root) if root in known else None)
+    numbers = counter.candidates(root)
     weights = counter.ways(root, numbers, came_by=None)
     if weights.all():
         return Frame(len(numbers), {root: numbers}, weights=weights)
     kept = np.flatnonzero(weights)
     return Frame(len(kept), {root: numbers[kept]}, weights=weights[kept])
+
+
+def _one_row(counter: _Counter, root: str, numbers: Ints | None) -> Frame:
+    """One match that stands for all of them, or no row when there is none."""
+    total, example = counter.total(root, numbers)
+    if example is None:
+        return Frame(0, {root: np.empty(0, np.int64)}, weights=np.empty(0, np.int64))
+    return Frame(1, {root: np.array([example], np.int64)}, weights=np.array([total], np.int64))
 
 
 class _Counter:
@@ -84,7 +102,33 @@ class _Counter:
 
     def ways(self, var: str, numbers: Ints, came_by: ir.EdgePattern | None) -> Ints:
         """How often each of the given nodes of `var` matches the edges below it."""
-        product = np.ones(len(numbers), np.int64)
+        factors = self._factors(var, numbers, came_by)
+        found = np.empty(len(numbers), np.int64)
+        for at in range(0, len(numbers), NODES_AT_ONCE):
+            part = slice(at, at + NODES_AT_ONCE)
+            found[part] = _product(factors, numbers[part], part)
+        return found
+
+    def total(self, root: str, numbers: Ints | None) -> tuple[int, int | None]:
+        """The number of matches, and a node of the root that has any; of all nodes of the root if none are given."""
+        types = self._scope.nodes[root]
+        if numbers is None and len(types) > 1:
+            numbers = self.candidates(root)
+        span = self._data.nodes[types[0]]
+        factors = self._factors(root, numbers, None)
+        total, example = 0, None
+        for at in range(0, span.count if numbers is None else len(numbers), NODES_AT_ONCE):
+            part = slice(at, at + NODES_AT_ONCE)
+            nodes = span.numbers(part) if numbers is None else numbers[part]
+            ways = _product(factors, nodes, part)
+            total += int(ways.sum())
+            if example is None and ways.any():
+                example = int(nodes[np.argmax(ways > 0)])
+        return total, example
+
+    def _factors(self, var: str, numbers: Ints | None, came_by: ir.EdgePattern | None) -> list[Factor]:
+        """What the edges below a variable multiply its matches by; `numbers` are all that will be asked for."""
+        found = []
         for edge in self._block.edges:
             if edge is came_by or var not in (edge.source, edge.target):
                 continue
@@ -92,25 +136,33 @@ class _Counter:
             below = edge.target if forward else edge.source
             direction = edge.direction if forward else REVERSED[edge.direction]
             adjacency = self._data.adjacency(edge.edge_types, direction, distinct=edge.edge_var is None)
-            product *= self._sums(adjacency, numbers, below, edge)
-        return product
+            found.append(self._factor(adjacency, numbers, below, edge))
+        return found
 
-    def _sums(self, adjacency: Adjacency, numbers: Ints, below: str, edge: ir.EdgePattern) -> Ints:
+    def _factor(self, adjacency: Adjacency, numbers: Ints | None, below: str, edge: ir.EdgePattern) -> Factor:
         if self._is_free_leaf(below, edge):
-            return adjacency.degrees(numbers)
-        if int(adjacency.degrees(numbers).sum()) * SPARSE < len(adjacency.targets):
-            return self._sums_of_few(adjacency, numbers, below, edge)
+            return lambda nodes, _part: adjacency.degrees(nodes)
+        if numbers is not None and _edges_of(adjacency, numbers) * SPARSE < len(adjacency.targets):
+            sums = self._sums_of_few(adjacency, numbers, below, edge)
+            return lambda _nodes, part: sums[part]
         allowed = self.candidates(below)
         least, most = adjacency.far_offset, adjacency.far_offset + adjacency.far_count
         if len(allowed) and not (least <= int(allowed.min()) and int(allowed.max()) < most):
             allowed = allowed[(allowed >= least) & (allowed < most)]
-        weights = np.zeros(most - least, np.int64)
-        weights[allowed - least] = self.ways(below, allowed, came_by=edge)
-        every = adjacency.row_sums(weights)
-        places = numbers - adjacency.near_offset
-        inside = (places >= 0) & (places < len(every))
-        sums: Ints = every[places] if inside.all() else np.where(inside, every[np.where(inside, places, 0)], 0)
-        return sums
+        weights = self._weights(below, allowed, edge, most - least, least)
+        self._candidates.pop(below, None)  # every variable of a tree is below one other only
+        return lambda nodes, _part: adjacency.row_sums(weights, nodes)
+
+    def _weights(self, below: str, allowed: Ints, edge: ir.EdgePattern, count: int, least: int) -> Places:
+        """The matches below each node that an edge can lead to, in as few bytes as hold them."""
+        if all(e is edge or below not in (e.source, e.target) for e in self._block.edges):
+            leaves = np.zeros(count, np.uint8)
+            leaves[allowed - least] = 1
+            return leaves
+        ways = self.ways(below, allowed, came_by=edge)
+        weights = np.zeros(count, np.int32 if int(ways.max(initial=0)) < _INT32 else np.int64)
+        weights[allowed - least] = ways
+        return weights
 
     def _sums_of_few(self, adjacency: Adjacency, numbers: Ints, below: str, edge: ir.EdgePattern) -> Ints:
         """Only the nodes that are reached at all are counted below."""
@@ -138,3 +190,15 @@ class _Counter:
             return False
         direction = came_by.direction if var == came_by.target else REVERSED[came_by.direction]
         return self._data.far_types(came_by.edge_types, direction) <= set(self._scope.nodes[var])
+
+
+def _product(factors: list[Factor], nodes: Ints, part: slice) -> Ints:
+    product = np.ones(len(nodes), np.int64)
+    for factor in factors:
+        product *= factor(nodes, part)
+    return product
+
+
+def _edges_of(adjacency: Adjacency, numbers: Ints) -> int:
+    parts = (numbers[at : at + NODES_AT_ONCE] for at in range(0, len(numbers), NODES_AT_ONCE))
+    return sum(int(adjacency.degrees(part).sum()) for part in parts)

@@ -74,6 +74,10 @@ class Governor:
                 hint="add a filter or a limit on hops; OMNIGRAPH_QUERY_TIMEOUT raises the limit",
             )
 
+    def rested(self, seconds: float) -> None:
+        """Leave out a while in which the query waited for whoever reads its rows."""
+        self._begun += seconds
+
     @contextmanager
     def operator(self, step: object) -> Iterator[Measured]:
         """Measure one operator."""

@@ -84,6 +84,14 @@ class LoadedTable:
         patience = min(_PATIENCE, self.count // _ROWS_PER_FETCH)
         if self.is_loaded(name) or not few or self.is_worth_loading(name, len(places), patience):
             return self.column(name).take(pa.array(places))
+        return self.fetch(name, places)
+
+    def fetch(self, name: str, places: Ints) -> pa.Array:
+        """A column at some places (none negative), from memory if it is there: it is not loaded for this."""
+        if self.is_loaded(name):
+            return self.column(name).take(pa.array(places))
+        if (places[1:] > places[:-1]).all():
+            return _one_array(self.table.take(places, [name])[name])
         distinct, which = np.unique(places, return_inverse=True)
         found = whole(self.table.take(distinct, [name])[name])
         return found.take(pa.array(which))

@@ -33,7 +33,7 @@ def sortable(values: pa.Array) -> Any:
     numbers = values.to_numpy(zero_copy_only=False)
     if pa.types.is_floating(kind):
         return numbers + 0.0  # there is one zero
-    numbers = numbers.astype(np.int64)
+    numbers = numbers.astype(np.int64, copy=False)
     return ranks(values) if len(numbers) and numbers.min() == _LEAST else numbers
 
 

@@ -16,6 +16,7 @@ from omnigraph.datatypes import Scalar, canonical_text
 from omnigraph.execution.arrow.data import GraphData, Ints
 from omnigraph.execution.arrow.evaluate import Evaluator, Request, Scope
 from omnigraph.execution.arrow.frame import Bools, Frame
+from omnigraph.execution.arrow.topology import Places, narrow
 from omnigraph.query import ir
 from omnigraph.query.plan.estimate import selectivity
 from omnigraph.query.plan.model import Scan, Seek
@@ -74,13 +75,15 @@ class Scanner:
             return None
         every = self._data.all_of((type_name,))
 
-        def judge() -> Ints:
+        def judge() -> Places:
             masks = [self.mask(var, condition, every) for condition in filters]
             places: Ints = np.flatnonzero(np.logical_and.reduce(masks) if len(masks) > 1 else masks[0])
-            return places
+            return narrow(places)
 
         pin = self._data.pin(self._data.catalog.node(type_name))
-        return self._data.kept.get(("passing", pin, *keys), judge) + self._data.nodes[type_name].offset
+        found: Ints = self._data.kept.get(("passing", pin, *keys), judge).astype(np.int64)
+        found += self._data.nodes[type_name].offset
+        return found
 
     def _verdict(self, type_name: str, condition: ir.Expr, numbers: Ints) -> Bools | None:
         """What a condition says of every node of a type, by place, if that is known or worth finding out.

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -17,6 +17,7 @@ Places = np.ndarray[Any, Any]
 Guard = Callable[[int], None]
 """Refuses to make too many rows."""
 _INT32 = 2**31
+_EDGES_AT_ONCE = 2**16
 _NOTHING: Ints = np.empty(0, np.int64)
 
 
@@ -64,17 +65,20 @@ class Adjacency:
 
     def degrees(self, nodes: Ints) -> Ints:
         """How many neighbours each node has; nodes of other types have none."""
-        if self._are_all(nodes):
-            return np.diff(self.starts)
+        if self._are_in_a_row(nodes):
+            first = int(nodes[0]) - self.near_offset
+            return np.diff(self.starts[first : first + len(nodes) + 1])
         places = nodes - self.near_offset
         inside = (places >= 0) & (places < len(self.starts) - 1)
         places = np.where(inside, places, 0) if not inside.all() else places
         degrees: Ints = self.starts[places + 1] - self.starts[places] if len(self.starts) > 1 else np.zeros_like(places)
         return degrees if inside.all() else np.where(inside, degrees, 0)
 
-    def _are_all(self, nodes: Ints) -> bool:
-        """Whether these are all nodes of the expanded end, in order."""
-        if len(nodes) != self.near_count or not len(nodes) or nodes[0] != self.near_offset:
+    def _are_in_a_row(self, nodes: Ints) -> bool:
+        """Whether these are nodes of the expanded end that follow one another."""
+        if not len(nodes) or int(nodes[-1]) - int(nodes[0]) != len(nodes) - 1:
+            return False
+        if nodes[0] < self.near_offset or nodes[-1] >= self.near_offset + self.near_count:
             return False
         return bool((nodes[1:] - nodes[:-1] == 1).all())
 
@@ -103,18 +107,42 @@ class Adjacency:
         within = np.arange(total, dtype=np.int64) - np.repeat(np.cumsum(degrees) - degrees, degrees)
         return rows, firsts + within
 
-    def row_sums(self, weights: Ints) -> Ints:
-        """For every node of the expanded end: the sum of the weights of its neighbours, given per node they can be."""
+    def row_sums(self, weights: Places, nodes: Ints) -> Ints:
+        """For some nodes: the sum of the weights of their neighbours, given per node that these can be.
+
+        Nodes of other types have none. Cheap for nodes that lie close together: what is between them is added up too.
+        """
+        places = nodes - self.near_offset
+        inside = (places >= 0) & (places < self.near_count)
+        if not inside.all():
+            sums = np.zeros(len(nodes), np.int64)
+            if inside.any():
+                sums[inside] = self.row_sums(weights, nodes[inside])
+            return sums
+        if not len(nodes):
+            return _NOTHING
         if self.to_one:
-            single: Ints = weights.take(self.targets)
+            single: Ints = weights.take(self.targets[places]).astype(np.int64)
             return single
-        # Half as wide is twice as fast, where no sum can overflow.
-        is_small = int(weights.max(initial=0)) * max(1, len(self.targets)) < _INT32
-        values = weights.astype(np.int32) if is_small else weights
-        running = np.zeros(len(self.targets) + 1, values.dtype)
-        np.cumsum(values.take(self.targets), out=running[1:])
-        sums: Ints = np.diff(running[self.starts]).astype(np.int64)
-        return sums
+        first, last = int(places.min()), int(places.max()) + 1
+        sums = np.empty(last - first, np.int64)
+        most = int(weights.max(initial=0))
+        for low, high in self._pieces(first, last):
+            begin, end = int(self.starts[low]), int(self.starts[high])
+            # Half as wide is twice as fast, where no sum can overflow.
+            kind = np.int32 if most * (end - begin) < _INT32 else np.int64
+            running = np.zeros(end - begin + 1, kind)
+            np.cumsum(weights.take(self.targets[begin:end]), dtype=kind, out=running[1:])
+            sums[low - first : high - first] = np.diff(running[self.starts[low : high + 1] - begin])
+        return sums if len(nodes) == last - first and self._are_in_a_row(nodes) else sums[places - first]
+
+    def _pieces(self, first: int, last: int) -> Iterator[tuple[int, int]]:
+        """Nodes `first .. last` in runs whose edges fill about a block: what is made of them stays in the cache."""
+        while first < last:
+            filled = int(np.searchsorted(self.starts, self.starts[first] + _EDGES_AT_ONCE, side="right")) - 1
+            high = min(last, max(first + 1, filled))
+            yield first, high
+            first = high
 
     def reached(self, places: Ints) -> Ints:
         """The nodes at some places of `targets`."""

@@ -81,7 +81,7 @@ class Needs:
         self._named: dict[str, set[str]] = {}
         self._searches: dict[Search, None] = {}
         self._whole = {c.expr.var for c in query.outputs if isinstance(c.expr, ir.Entity)}
-        for expr in expressions(query):
+        for expr in ir.expressions(query):
             for each in ir.walk(expr):
                 if isinstance(each, ir.Prop):
                     self._named.setdefault(each.var, set()).add(each.name)
@@ -113,16 +113,6 @@ class Needs:
 
 def _is_shown(prop: Any) -> bool:
     return not prop.type.is_vector and prop.type.scalar is not Scalar.BLOB
-
-
-def expressions(query: ir.QueryIR) -> Iterator[ir.Expr]:
-    """Every expression of a query."""
-    for block in ir.blocks(query.pattern):
-        yield from block.filters
-    yield from (column.expr for column in query.outputs)
-    yield from (key.expr for key in query.order)
-    if query.having is not None:
-        yield query.having
 
 
 def bases(exprs: Iterable[ir.Expr]) -> list[ir.Expr]:

@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from omnigraph.errors import Unsupported
-from omnigraph.execution.arrow.engine import Projection
+from omnigraph.execution.arrow.engine import Asked, Projection
 from omnigraph.execution.arrow.evaluate import Request
 from omnigraph.execution.arrow.governor import Governor, Limits
 from omnigraph.execution.arrow.match import scope_of
@@ -24,7 +24,6 @@ from omnigraph.execution.spark.columns import (
     bases,
     bound_variables,
     columns_of,
-    expressions,
     id_of,
     stored,
     type_of,
@@ -78,7 +77,7 @@ class SparkExecutor:
         matcher = Matcher(Source(self._spark, self._uri, snapshot, catalog), needs, scope, request)
         bound = matcher.run(plan.match, NOTHING_BOUND)
         unfinished: Any = None
-        projection = Projection(plan, unfinished, scope, on_driver(request), governor)
+        projection = Projection(Asked(plan, unfinished, scope, on_driver(request), governor))
         columns: Mapping[ir.Expr, str] = {}
         if query.is_aggregate:
             groups = grouped(bound, query, projection.keys(), projection.aggregates(), request)
@@ -89,7 +88,7 @@ class SparkExecutor:
             bound = _cut(bound, plan, projection.wanted_rows(), request)
         table = self._collected(bound, governor)
         graph: Any = CollectedGraph(table, scope, needs, catalog)
-        projection = Projection(plan, graph, scope, on_driver(request), governor)
+        projection = Projection(Asked(plan, graph, scope, on_driver(request), governor))
         known = {expr: values_of(expr, table[name].combine_chunks()) for expr, name in columns.items()}
         return projection.finished(graph.frame, known)
 
@@ -106,7 +105,7 @@ class SparkExecutor:
 def _refuse_lonely_fusion(query: ir.QueryIR) -> None:
     """Places are given to rows by an order only."""
     score = None if query.is_aggregate else ranking_key(query)
-    for expr in expressions(query):
+    for expr in ir.expressions(query):
         for each in ir.walk(expr):
             if isinstance(each, ir.Rrf) and each != score:
                 raise Unsupported("Rrf has no value here")

@@ -24,6 +24,19 @@ def cuts_first(query: ir.QueryIR) -> bool:
     return is_plain and is_cut and not nested and not _can_fail(query)
 
 
+def streams(query: ir.QueryIR) -> bool:
+    """Whether rows can be projected a few at a time, once they are matched and in order.
+
+    Nothing may look at all projected rows, and an expression that can fail must not be cut off. What ranks text or
+    vectors looks at whole types, so it is done once.
+    """
+    if query.is_aggregate or query.distinct or query.having is not None or _searches(query):
+        return False
+    nested = any(isinstance(each, ir.Output) for key in query.order for each in _inside(key.expr))
+    is_plain = not query.order and query.limit is None and query.offset is None
+    return is_plain or not (nested or _can_fail(query))
+
+
 def sort_key(query: ir.QueryIR, key: ir.OrderKey) -> ir.Expr:
     """What a sort key stands for: the expression of the output that it names, or itself."""
     if isinstance(key.expr, ir.Output):
@@ -35,6 +48,12 @@ def sort_key(query: ir.QueryIR, key: ir.OrderKey) -> ir.Expr:
 def _inside(expr: ir.Expr) -> Iterator[ir.Expr]:
     for child in ir.children(expr):
         yield from ir.walk(child)
+
+
+def _searches(query: ir.QueryIR) -> bool:
+    exprs = [*(column.expr for column in query.outputs), *(key.expr for key in query.order)]
+    kinds = (ir.Nearest, ir.Bm25, ir.Rrf, ir.TextMatch)
+    return any(isinstance(each, kinds) for expr in exprs for each in ir.walk(expr))
 
 
 def _can_fail(query: ir.QueryIR) -> bool:

@@ -125,7 +125,8 @@ class QueryPlan:
 
     `count` replaces `match` when counting suffices and no filter leaves few nodes to start from. `stops_early`: rows
     may be made in slices until there are enough of them. `cuts_first`: rows are ordered and cut before projection.
-    `carried`: the variables that are read after each step of `match`, where the others can be dropped.
+    `carried`: the variables that are read after each step of `match`, where the others can be dropped. `streams`: rows
+    may be projected a few at a time.
     """
 
     query: ir.QueryIR
@@ -135,6 +136,7 @@ class QueryPlan:
     cuts_first: bool
     finish: tuple[Finish, ...]
     carried: tuple[frozenset[str], ...] | None = None
+    streams: bool = False
 
 
 def steps(plan: tuple[Step, ...]) -> Iterator[Step]:
