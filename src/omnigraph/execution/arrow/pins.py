@@ -91,7 +91,7 @@ class LoadedTable:
         if self.is_loaded(name):
             return self.column(name).take(pa.array(places))
         if (places[1:] > places[:-1]).all():
-            return _one_array(self.table.take(places, [name])[name])
+            return whole(self.table.take(places, [name])[name])
         distinct, which = np.unique(places, return_inverse=True)
         found = whole(self.table.take(distinct, [name])[name])
         return found.take(pa.array(which))
