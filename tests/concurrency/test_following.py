@@ -15,7 +15,7 @@ from tests.support.workers import KILLED, Worker, read_acks, workers
 pytestmark = pytest.mark.processes
 
 COMMITS = 40
-HALTS = (3, 2, 6, 7, 12, 16, 22, 25)
+HALTS = (3, 6, 8, 16)
 """After how many notes each consumer is killed: a commit makes six, five rows and its end."""
 
 
