@@ -176,10 +176,7 @@ class SparkComparison:
                 rows = [merge.composed[i] for i in sorted(merge.composed)]
                 table = pa.Table.from_pylist(rows, schema=merge.entity.arrow_schema)
                 written[key].extend(write_rows(self._store.tables, target, table))
-        return {
-            key: ReplaceRows(tuple(sorted(merge.upserted | merge.dropped)), tuple(written[key]))
-            for key, (merge, _) in merges.items()
-        }
+        return {key: ReplaceRows(merge.replaced, tuple(written[key])) for key, (merge, _) in merges.items()}
 
     def _tasks(self, work: Callable[[MergeJob, Any], Any], items: Sequence[Any]) -> list[Any]:
         doing = partial(self._how, partial(work, self._job))

@@ -105,6 +105,13 @@ def locate(table: Table, ids: Sequence[str], tail: Tail, answered: frozenset[int
     return Located(tuple(ids) if found.num_rows else (), tuple(found["_rowaddr"].to_pylist()))
 
 
+def locate_ahead(table: Table, ids: Sequence[str], tail: Tail) -> None:
+    """`locate`, for whoever will ask the same of the same version in a moment. Many ids are not worth remembering."""
+    if 0 < len(ids) <= _FEW:
+        found = locate(table, ids, tail)
+        table.located[tuple(ids)] = (found.ids, found.addresses)
+
+
 def existing_ids(table: Table, ids: Sequence[str], tail: Tail, absent_in: Table | None = None) -> frozenset[str]:
     """Those of `ids` that exist. Fragments that this process wrote itself are answered from memory.
 

@@ -170,12 +170,15 @@ class Repository:
 
     def state_at(self, branch: str, native_branch: str | None, version: int) -> ManifestState:
         """One version of one incarnation of a branch, live or closed."""
-        newest = self.tips.of(branch, native_branch)
+        tip = self.tips.of(branch, native_branch)
+        seen = tip.remembered(version)
+        if seen is not None and self.store.manifests.has_version(tip.location, version):
+            return seen
         try:
-            opened = self.store.manifests.at(newest.location, version)
+            opened = self.store.manifests.at(tip.location, version)
         except VersionNotFound:
             raise self._missing_version(branch, native_branch, version) from None
-        return read_state(opened, branch, native_branch)
+        return read_state(opened, branch, native_branch, tip.known)
 
     def _missing_version(self, branch: str, native_branch: str | None, version: int) -> NotFound:
         try:

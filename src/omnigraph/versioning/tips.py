@@ -8,7 +8,7 @@ may have passed over it. The same limit, ten seconds, holds for the base of a sw
 from __future__ import annotations
 
 import threading
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -21,6 +21,7 @@ from omnigraph.versioning.manifest import ManifestState, RowWriter, read_state
 from omnigraph.versioning.store import GraphStore, ticks
 
 _MAX_STEPS = 64
+_MAX_RECENT = 16
 
 
 class FairLock:
@@ -77,6 +78,7 @@ class BranchTip:
         self._queue = FairLock()
         self._lock = threading.Lock()
         self._known: tuple[ManifestState, ManifestVersion] | None = None
+        self._recent: OrderedDict[int, ManifestState] = OrderedDict()
         self._verified_at = 0.0
 
     @property
@@ -145,7 +147,18 @@ class BranchTip:
                 known = (read_state(opened, self.branch, self.native_branch, earlier), opened)
             self._known = known
             self._verified_at = asked
+            self._remember(known[0])
         return known
+
+    def _remember(self, state: ManifestState) -> None:
+        self._recent[state.version] = state
+        while len(self._recent) > _MAX_RECENT:
+            self._recent.popitem(last=False)
+
+    def remembered(self, version: int) -> ManifestState | None:
+        """One of the last states this process has seen or made, though its version may have been reclaimed since."""
+        with self._lock:
+            return self._recent.get(version)
 
     def advance(self, state: ManifestState, opened: ManifestVersion, verified_at: float) -> None:
         """Remember what this process has just published."""
@@ -153,6 +166,7 @@ class BranchTip:
             if self._known is None or self._known[0].version < state.version:
                 self._known = (state, opened)
                 self._verified_at = verified_at
+                self._remember(state)
 
     def _fresh(self) -> tuple[ManifestState, ManifestVersion]:
         with self._lock:

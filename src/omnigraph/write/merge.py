@@ -18,6 +18,7 @@ from omnigraph.schema.evolve_constraints import added_constraints, joined_constr
 from omnigraph.schema.format import format_catalog
 from omnigraph.schema.reconcile import Reconciled, reconcile
 from omnigraph.storage.effects import Effect, ReplaceRows
+from omnigraph.storage.lookup import locate_ahead
 from omnigraph.storage.tables import Table
 from omnigraph.versioning.ancestry import Lineage, Relation, relate
 from omnigraph.versioning.commits import GraphCommit
@@ -343,7 +344,14 @@ class _Merging:
                 files.extend(written)
             elif merge is not None:
                 merges[key] = (merge, self._txn.table(key))
+        # Where the rows lie that are replaced is looked up while others are written.
+        lookups = [
+            self._sides.store.workers.submit(locate_ahead, table, merge.replaced, self._txn.entry(key).tail)
+            for key, (merge, table) in merges.items()
+        ]
         effects: Mapping[str, Effect] = self._comparison.effects(merges)
+        for lookup in lookups:
+            lookup.result()
         adopted: list[TableEntry] = []
         for entry in plan.adopted:
             fitted, written = self._without_refused(entry)

@@ -84,7 +84,8 @@ class InProcess:
         return [self._compared(each) for each in tables]
 
     def _compared(self, table: TableSides) -> Compared:
-        ours, theirs = (self._delta(table, side) for side in (table.ours, table.theirs))
+        # Reading is most of the work, and the sides have nothing to do with each other.
+        ours, theirs = self.store.workers.map(lambda side: self._delta(table, side), (table.ours, table.theirs))
         return compare_deltas(ours, theirs, self.terms, ours_changed=table.ours is not None)
 
     def _delta(self, table: TableSides, side: Pinned | None) -> TableDelta:

@@ -46,6 +46,11 @@ class TableMerge:
         return self.taken.union(self.composed)
 
     @cached_property
+    def replaced(self) -> tuple[str, ...]:
+        """Ids whose rows the target loses, if it has them: those that are written, and those that go."""
+        return tuple(sorted(self.upserted | self.dropped))
+
+    @cached_property
     def rows(self) -> pa.Table:
         """The rows that the merge writes, in the columns that `theirs` has."""
         places = [self.theirs.new[i] for i in sorted(self.taken)]
@@ -64,7 +69,7 @@ class TableMerge:
         """Write the rows beside a target table. They cross forks, so they are written anew, by column name."""
         rows = self.rows
         fragments = write_rows(store, target, rows) if rows.num_rows else ()
-        return ReplaceRows(tuple(sorted(self.upserted | self.dropped)), fragments)
+        return ReplaceRows(self.replaced, fragments)
 
     def without(self, ids: frozenset[str]) -> TableMerge:
         """The same, but for these ids, which keep what the target has."""
