@@ -21,6 +21,15 @@ def spark():
     session.stop()
 
 
+@pytest.fixture
+def few_tasks(spark):
+    """Small graphs: one task after a shuffle is enough."""
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    spark.conf.set("spark.sql.shuffle.partitions", "1")
+    yield
+    spark.conf.set("spark.sql.shuffle.partitions", before)
+
+
 def pytest_collection_modifyitems(items):
     for item in items:
         if "/spark/" in str(item.path):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,17 +21,9 @@ from tests.reference.data import plain_graph
 from tests.reference.interpreter import interpret
 from tests.reference.worlds import make_world
 
+pytestmark = pytest.mark.usefixtures("few_tasks")
 EVERY = 16
 ALWAYS = {"traversal_09"}  # an edge from a node to itself
-
-
-@pytest.fixture(autouse=True)
-def few_tasks(spark: Any) -> Iterator[None]:
-    """Small graphs: one task after a shuffle is enough."""
-    before = spark.conf.get("spark.sql.shuffle.partitions")
-    spark.conf.set("spark.sql.shuffle.partitions", "1")
-    yield
-    spark.conf.set("spark.sql.shuffle.partitions", before)
 
 
 @pytest.fixture(scope="module")

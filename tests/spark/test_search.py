@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 from omnigraph import Graph
 from omnigraph.errors import OmnigraphError, Unsupported
 
+pytestmark = pytest.mark.usefixtures("few_tasks")
 SCHEMA = """
 interface Titled { title: String? }
 node Doc implements Titled {
@@ -33,15 +33,6 @@ WORDS = [
     "straße", "art", "music", "2020", "x",
 ]  # fmt: skip
 VECTOR = "[0.5, 0.25, 0.0]"
-
-
-@pytest.fixture(autouse=True)
-def few_tasks(spark: Any) -> Iterator[None]:
-    """Small graphs: one task after a shuffle is enough."""
-    before = spark.conf.get("spark.sql.shuffle.partitions")
-    spark.conf.set("spark.sql.shuffle.partitions", "1")
-    yield
-    spark.conf.set("spark.sql.shuffle.partitions", before)
 
 
 def text(rng: random.Random) -> str | None:

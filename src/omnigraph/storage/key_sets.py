@@ -46,9 +46,9 @@ class KeySets:
         with self._lock:
             unknown = {file: i for file, i in files.items() if file not in self._known}
         if unknown:
-            rows = sum(fragments[i].physical_rows for i in files.values())
-            if rows > self._few:
-                self._ask_for(table, unknown, rows)
+            # What a fold adds to a table that is known is read at once, as a small table is.
+            if sum(fragments[i].physical_rows for i in unknown.values()) > self._few:
+                self._ask_for(table, unknown, sum(fragments[i].physical_rows for i in files.values()))
                 return False
             self._read(table, unknown)
         wanted = text_hashes(pa.array(ids, pa.string()))

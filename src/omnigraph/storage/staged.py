@@ -12,7 +12,7 @@ from lance import LanceDataset, LanceOperation
 from lance.file import LanceFileReader
 from lance.fragment import FragmentMetadata, write_fragments
 
-from omnigraph.errors import Unsupported
+from omnigraph.errors import CorruptGraph, Unsupported
 from omnigraph.storage.calls import record
 from omnigraph.storage.effects import (
     AppendRows,
@@ -215,7 +215,11 @@ def _masked(base: Table, positions: Mapping[int, set[int]]) -> tuple[list[int], 
             before = base.fragments[fragment_id]
             after = base.dataset.get_fragment(fragment_id).delete_rows(sorted(offsets))
             lost = before.num_rows - (0 if after is None else after.num_rows)
-            assert lost == len(offsets), "a row that was found is not there"
+            if lost != len(offsets):
+                raise CorruptGraph(
+                    f"{len(offsets)} rows of {base.path} were to be masked and {lost} are there",
+                    hint="`omnigraph fsck` checks the graph",
+                )
             if after is None:
                 removed.append(fragment_id)
             else:

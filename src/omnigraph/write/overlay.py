@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from omnigraph.errors import LimitExceeded
 from omnigraph.schema.catalog import EntityType
-from omnigraph.storage.lookup import MAX_LISTED, rows_by_id
+from omnigraph.storage.lookup import rows_by_id
 from omnigraph.write.validation import Base, TableDelta
 
 Test = Callable[[pa.Table], "np.ndarray[tuple[int], np.dtype[np.bool_]]"]
@@ -69,9 +69,6 @@ class Overlay:
         if pinned is None:
             narrow = table.scan(list(dict.fromkeys(("id", *columns))))
             ids = narrow["id"].filter(pa.array(test(narrow))).to_pylist() if narrow.num_rows else []
-            if len(ids) > MAX_LISTED:
-                rows = table.scan(everything)
-                return rows.filter(pc.is_in(rows["id"], value_set=pa.array(ids, pa.string())))
             return rows_by_id(table, ids, tail, everything)
         rows = rows_by_id(table, pinned, tail, everything)
         return rows.filter(pa.array(test(rows))) if rows.num_rows else rows

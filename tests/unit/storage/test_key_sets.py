@@ -45,6 +45,19 @@ def test_a_large_table_is_read_in_the_background_once_it_is_asked_about_often(gr
     assert not sets.certainly_new(table, ["p0"])
 
 
+def test_what_a_fold_adds_to_a_known_table_is_read_at_once(graph: Graph) -> None:
+    sets = KeySets(few=10, patience=1)
+    sets.certainly_new(table_of(graph), ["new"])
+    sets.wait()
+    graph.load({"P": [{"name": "folded"}]})
+    state = graph.repository.head()
+    fold(graph.repository, state, state.tables["node:P"])
+    table = table_of(graph)
+    assert len(table.covered_fragments.intersection(table.fragments)) > 1
+    assert sets.certainly_new(table, ["new"])
+    assert not sets.certainly_new(table, ["folded"])
+
+
 def test_a_table_beyond_the_capacity_is_never_read(graph: Graph) -> None:
     sets, table = KeySets(few=10, patience=1, capacity=60), table_of(graph)
     for _ in range(3):
