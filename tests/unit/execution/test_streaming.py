@@ -13,9 +13,10 @@ import pyarrow as pa
 import pytest
 
 from omnigraph import Graph
-from omnigraph.errors import InvalidArgument, InvalidValue, LimitExceeded
+from omnigraph.errors import HistoricalVersionReclaimed, InvalidArgument, InvalidValue, LimitExceeded
 from omnigraph.execution.arrow import streaming
 from omnigraph.execution.arrow.frame import Frame
+from omnigraph.execution.arrow.governor import Governor, Limits
 from omnigraph.versioning.store import Settings
 
 DOCS = 3000
@@ -168,31 +169,37 @@ def test_limits_hold_for_streams(root: Path) -> None:
         slow.stream(BODIES)
 
 
-def test_time_runs_out_between_batches_but_not_while_nobody_asks(graph: Graph) -> None:
-    frame = Frame(10)
-    rests: list[float] = []
-
-    class Watching:
-        checks = 0
-
-        def check_time(self) -> None:
-            self.checks += 1
-            if self.checks > 3:
-                raise LimitExceeded("the query ran longer than 1 seconds")
-
-        def rested(self, seconds: float) -> None:
-            rests.append(seconds)
+def test_time_runs_out_between_batches_but_not_while_nobody_asks() -> None:
+    now = 0.0
 
     def project(part: Frame) -> pa.Table:
+        nonlocal now
+        now += 1.0
         return pa.table({"n": pa.array([1] * part.length, pa.int64())})
 
-    watching = Watching()
+    frame = Frame(10)
     schema = project(frame).schema
-    batches: Iterator[pa.RecordBatch] = streaming.projected_batches(project, frame, schema, watching, 2)  # type: ignore[arg-type]
-    assert [next(batches).num_rows for _ in range(3)] == [2, 2, 2]
-    with pytest.raises(LimitExceeded):
+    governor = Governor(Limits(max_seconds=2.5), clock=lambda: now)
+    batches: Iterator[pa.RecordBatch] = streaming.projected_batches(project, frame, schema, governor, 2)
+    for _ in range(3):
+        assert next(batches).num_rows == 2
+        now += 3600.0  # the reader does something else
+    with pytest.raises(LimitExceeded, match="longer than"):
         next(batches)
-    assert len(rests) == 3
+
+
+def test_a_stream_whose_snapshot_is_reclaimed_says_so(tmp_path: Path) -> None:
+    graph = Graph.init(tmp_path / "g", SCHEMA)
+    graph.load({"Doc": [{"num": i, "body": f"old {i}", "part": 1} for i in range(900)]})
+    reader = Graph.open(tmp_path / "g")
+    stream = iter(reader.stream(BODIES, max_rows=100))
+    assert next(stream).num_rows == 100
+    for age in range(3):
+        graph.load({"Doc": [{"num": age, "body": "new", "part": 1}]}, mode="overwrite")
+    with pytest.warns(UserWarning, match="keeping 1"):
+        graph.maintenance.cleanup(keep=1, grace=0, confirm=True, force=True)
+    with pytest.raises(HistoricalVersionReclaimed):
+        list(stream)
 
 
 def test_closing_early_lets_go(graph: Graph) -> None:

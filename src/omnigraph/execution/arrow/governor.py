@@ -42,9 +42,10 @@ class Measured:
 class Governor:
     """Watches one run of one query."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, clock: Callable[[], float] = time.perf_counter) -> None:
         self._limits = limits
-        self._begun = time.perf_counter()
+        self.clock = clock
+        self._begun = clock()
         self.measured: dict[int, Measured] = {}
         self._running: list[Measured] = []
 
@@ -68,7 +69,7 @@ class Governor:
     def check_time(self) -> None:
         """Stop a query that has run too long."""
         allowed = self._limits.max_seconds
-        if allowed is not None and time.perf_counter() - self._begun > allowed:
+        if allowed is not None and self.clock() - self._begun > allowed:
             raise LimitExceeded(
                 f"the query ran longer than {allowed:g} seconds",
                 hint="add a filter or a limit on hops; OMNIGRAPH_QUERY_TIMEOUT raises the limit",
@@ -84,11 +85,11 @@ class Governor:
         self.check_time()
         measured = self.measured.setdefault(id(step), Measured())
         self._running.append(measured)
-        begun = time.perf_counter()
+        begun = self.clock()
         try:
             yield measured
         finally:
-            measured.seconds += time.perf_counter() - begun
+            measured.seconds += self.clock() - begun
             self._running.pop()
 
     def note(self, text: Note) -> None:

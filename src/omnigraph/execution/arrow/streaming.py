@@ -6,7 +6,6 @@ as fit a number of bytes, judging by the widest row of the batches so far.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -44,6 +43,6 @@ def projected_batches(
         at += len(rows)
         widest = max(widest, batch.nbytes / len(rows))
         size = max(1, min(max_rows, len(rows) * _GROWTH, int(BATCH_BYTES / widest)))
-        handed_over = time.perf_counter()
+        handed_over = governor.clock()
         yield batch
-        governor.rested(time.perf_counter() - handed_over)
+        governor.rested(governor.clock() - handed_over)
