@@ -70,5 +70,6 @@ def test_the_pipeline_on_s3(tmp_path: Path) -> None:
     assert ran.returncode == 0, ran.stderr[-2000:]
     assert json.loads(ran.stdout.strip().splitlines()[-1]) == {
         "loaded": 999, "kinds": ["load", "init"], "rows": 500, "sql": 499, "ranked": 500, "query": [{"n": 499}],
-        "optimized": True, "removed": True, "left": 499, "merge": "fast_forward", "rank": 1.5,
+        "optimized": True, "removed": True, "left": 499, "merge": "fast_forward", "rank": 1.5, "after": 500,
+        "refused": ["node:Person already has an entity with id 'p7'"],
     }  # fmt: skip
