@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import json
 import os
 import pty
+import re
+import select
 import subprocess
 import sys
 import time
@@ -123,6 +126,15 @@ def test_batches_and_streams(graph: Graph) -> None:
     assert result.to_reader().read_all().equals(result.to_arrow())
 
 
+def read_until(control: int, wanted: bytes) -> bytes:
+    """What a terminal shows until a pattern is seen."""
+    seen = b""
+    while not re.search(wanted, seen, re.DOTALL):
+        assert select.select([control], [], [], 60)[0], seen
+        seen += os.read(control, 4096)
+    return seen
+
+
 @pytest.mark.processes
 def test_a_terminal(graph: Graph, tmp_path: Path) -> None:
     control, terminal = pty.openpty()
@@ -133,19 +145,13 @@ def test_a_terminal(graph: Graph, tmp_path: Path) -> None:
         env={**os.environ, "TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1"},
     )  # fmt: skip
     os.close(terminal)
-    seen = b""
-    for line in (ALL, "\\quit"):
-        while b"gq>" not in seen.rsplit(b"Bob", 1)[-1]:
-            seen += os.read(control, 4096)
-        os.write(control, line.encode() + b"\r")
-        time.sleep(0.2)
-    deadline = time.monotonic() + 20
-    while process.poll() is None and time.monotonic() < deadline:
-        try:
-            seen += os.read(control, 4096)
-        except OSError:
-            break
-    assert process.wait(10) == 0
+    read_until(control, b"gq>")
+    os.write(control, ALL.encode() + b"\r")
+    seen = read_until(control, b"Bob.*gq>")
+    os.write(control, b"\\quit\r")
+    with contextlib.suppress(OSError):  # how a terminal says that its program has closed it
+        read_until(control, b"never shown")
+    assert process.wait(60) == 0
     os.close(control)
     assert b"Ada" in seen
     assert "query all()" in history.read_text()
