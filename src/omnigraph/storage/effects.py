@@ -7,22 +7,24 @@ applied.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any, assert_never
 
 import pyarrow as pa
+from lance.fragment import FragmentMetadata
 
 from omnigraph.errors import CorruptGraph, Unsupported
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenFragment:
-    """One fragment as written: its metadata as JSON text, its data file, its number of rows.
+    """One fragment as written: what storage says of it, its data file, its number of rows.
 
     `hashes` are the key hashes of its rows when they are few, packed as text; None when they are not worth keeping.
     """
 
-    metadata: str
+    metadata: FragmentMetadata
     file: str
     rows: int
     hashes: str | None = None
@@ -127,8 +129,8 @@ def effect_from_json(value: dict[str, Any]) -> Effect:
 
 
 def _fragments_to_json(fragments: tuple[WrittenFragment, ...]) -> list[list[Any]]:
-    return [[f.metadata, f.file, f.rows, f.hashes] for f in fragments]
+    return [[json.dumps(f.metadata.to_json()), f.file, f.rows, f.hashes] for f in fragments]
 
 
 def _fragments_from_json(values: list[list[Any]]) -> tuple[WrittenFragment, ...]:
-    return tuple(WrittenFragment(*value) for value in values)
+    return tuple(WrittenFragment(FragmentMetadata.from_json(text), *rest) for text, *rest in values)

@@ -10,7 +10,6 @@ import fcntl
 import os
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 
 from omnigraph.storage.layout import LOCKS, GraphRoot, fnv1a64
 
@@ -34,12 +33,13 @@ def advisory_lock(root: GraphRoot, name: str) -> Iterator[None]:
 def _open(root: GraphRoot, name: str) -> int | None:
     if not root.is_local:
         return None
-    path = Path(root.uri) / LOCKS / f"{fnv1a64(name)}.lock"
+    folder = f"{root.uri}/{LOCKS}"
+    path = f"{folder}/{fnv1a64(name)}.lock"
     try:
         return os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     except FileNotFoundError:
         with contextlib.suppress(OSError):
-            path.parent.mkdir(exist_ok=True)
+            os.makedirs(folder, exist_ok=True)
             return os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     except OSError:
         return None

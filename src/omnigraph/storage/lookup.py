@@ -49,17 +49,17 @@ class Tail:
     @property
     def size(self) -> int:
         """How many hashes it carries."""
-        return sum(len(text) for text in self.packed.values()) * 3 // 4 // _HASH_BYTES
+        return sum(map(len, self.packed.values())) * 3 // 4 // _HASH_BYTES
 
     def restricted(self, fragments: Iterable[int]) -> Tail:
         """Only what still matters: live uncovered fragments, and nothing at all once that is too much."""
         tail = Tail({i: self.packed[i] for i in fragments if i in self.packed})
         return tail if tail.size <= MAX_TAIL_HASHES else EMPTY_TAIL
 
-    def may_hold(self, fragment: int, wanted: frozenset[int]) -> bool:
-        """False only when the fragment certainly holds none of the wanted keys."""
-        known = self.packed.get(fragment)
-        return known is None or not unpack_hashes(known).isdisjoint(wanted)
+    def suspects(self, fragments: Iterable[int], wanted: frozenset[int]) -> list[int]:
+        """Of some fragments those that may hold one of the wanted keys."""
+        packed = self.packed
+        return [i for i in fragments if i not in packed or not unpack_hashes(packed[i]).isdisjoint(wanted)]
 
     def to_json(self) -> dict[str, str]:
         """Compact text form for the manifest row."""
@@ -272,7 +272,7 @@ def _matches(table: Table, ids: Sequence[str], tail: Tail, answered: frozenset[i
         parts.append(_probe_covered(table, predicate, columns))
     open_questions = [i for i in uncovered if i not in answered]
     wanted = frozenset(map(key_hash, ids)) if open_questions else frozenset()
-    suspects = [i for i in open_questions if tail.may_hold(i, wanted)]
+    suspects = tail.suspects(open_questions, wanted)
     if suspects:
         parts.append(_probe(table, predicate, columns, fragments=suspects))
     if not parts:

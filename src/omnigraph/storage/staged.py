@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from concurrent.futures import Executor, wait
+from dataclasses import dataclass, field
 from typing import assert_never
 
 import pyarrow as pa
@@ -61,7 +61,7 @@ def write_rows(store: TableStore, base: Table, rows: pa.Table | pa.RecordBatchRe
     if few and len(written) == 1:
         remember_written(data_file(written[0]), ids)
     hit(Point.ROWS_WRITTEN)
-    return tuple(WrittenFragment(json.dumps(f.to_json()), data_file(f), f.physical_rows, hashes) for f in written)
+    return tuple(WrittenFragment(f, data_file(f), f.physical_rows, hashes) for f in written)
 
 
 def read_rows(store: TableStore, base: Table, fragments: Sequence[WrittenFragment], columns: Sequence[str]) -> pa.Table:
@@ -74,12 +74,24 @@ def read_rows(store: TableStore, base: Table, fragments: Sequence[WrittenFragmen
     return pa.concat_tables([kinds.empty_table(), *(table.select(kinds.names).cast(kinds) for table in tables)])
 
 
-def written(store: TableStore, base: Table, effect: Effect) -> Effect:
-    """The same effect with its rows in files."""
-    if not isinstance(effect, UnwrittenRows):
-        return effect
-    fragments = write_rows(store, base, effect.rows) if effect.rows.num_rows else ()
-    return ReplaceRows(effect.ids, fragments) if effect.ids else AppendRows(fragments)
+def write_and_apply(
+    store: TableStore, base: Table, effect: UnwrittenRows, tail: Tail, beside: Executor | None = None
+) -> tuple[AppendRows | ReplaceRows, Staged]:
+    """`apply_effect` of rows that are in no file yet, and the effect with its rows in files.
+
+    They are written `beside` the masking of those they replace.
+    """
+    if not (effect.ids and effect.rows.num_rows and beside):
+        fragments = write_rows(store, base, effect.rows) if effect.rows.num_rows else ()
+        known = ReplaceRows(effect.ids, fragments) if effect.ids else AppendRows(fragments)
+        return known, apply_effect(store, base, known, tail)
+    writing = beside.submit(write_rows, store, base, effect.rows)
+    try:
+        mask = _mask(base, effect.ids, tail)
+    finally:
+        wait([writing])
+    replaced = ReplaceRows(effect.ids, writing.result())
+    return replaced, _update(store, base, replaced.fragments, mask)
 
 
 def apply_effect(store: TableStore, base: Table, effect: Effect, tail: Tail) -> Staged:
@@ -88,12 +100,11 @@ def apply_effect(store: TableStore, base: Table, effect: Effect, tail: Tail) -> 
         case AppendRows(fragments):
             return _append(store, base, fragments)
         case ReplaceRows(ids, fragments):
-            return _replace(store, base, ids, fragments, tail)
+            return _update(store, base, fragments, _mask(base, ids, tail))
         case OverwriteRows(fragments):
-            everything = list(base.fragments)
-            return _update(store, base, fragments, removed=everything, updated=[], deleted_ids=())
+            return _update(store, base, fragments, _Mask(removed=tuple(base.fragments)))
         case UnwrittenRows():
-            return apply_effect(store, base, written(store, base, effect), tail)
+            raise Unsupported(f"rows of {base.path} are in no file yet")
         case Compacted():
             return Staged(
                 compacted(store, base, effect), new_fragments=tuple(f.id for g in effect.groups for f in g.new)
@@ -146,13 +157,14 @@ def commit_detached(
     operation: LanceOperation.BaseOperation,
     *,
     keeps_indexes: bool,
-    untouched: dict[int, FragmentMetadata] | None = None,
+    known: dict[int, FragmentMetadata] | None = None,
+    added: int = 0,
     masked: Masked | None = None,
 ) -> Table:
     """The one place where a table version is made. No HEAD moves.
 
-    `keeps_indexes`: only rows came or went, `masked` are those that went since the indexes were read. `untouched`:
-    fragments whose metadata need not be read again.
+    `keeps_indexes`: only rows came or went, `masked` are those that went since the indexes were read. `known`: all
+    fragments of the new version but the `added` ones, where the caller can tell.
     """
     record("table commit")
     with translated(f"staging a version of {base.path}"):
@@ -160,10 +172,22 @@ def commit_detached(
             base.dataset, operation, read_version=base.version, detached=True, storage_options=store.options
         )
     hit(Point.TABLE_STAGED)
+    fragments = None if known is None else _with_added(dataset, known, added)
     gone = masked or {}
     if not keeps_indexes or sum(map(len, gone.values())) > _MAX_MASKED:
-        return store.remember(Table(base.path, dataset, known_fragments=untouched))
-    return store.remember(Table(base.path, dataset, base.index_home, untouched, gone))
+        return store.remember(Table(base.path, dataset, fragments=fragments))
+    return store.remember(Table(base.path, dataset, base.index_home, fragments, gone))
+
+
+def _with_added(
+    dataset: LanceDataset, known: dict[int, FragmentMetadata], added: int
+) -> dict[int, FragmentMetadata] | None:
+    """Known fragments and those that were added after them; None where storage has numbered them in another way."""
+    first = max(known, default=-1) + 1
+    fresh = [dataset.get_fragment(i) for i in range(first, first + added)]
+    if None in fresh:
+        return None
+    return {**known, **{f.fragment_id: f.metadata for f in fresh}}
 
 
 def durable_files(staged: Staged) -> list[str]:
@@ -187,27 +211,30 @@ def durable_files(staged: Staged) -> list[str]:
 
 def _append(store: TableStore, base: Table, fragments: Sequence[WrittenFragment]) -> Staged:
     operation = LanceOperation.Append(_as_written(fragments))
-    table = commit_detached(store, base, operation, keeps_indexes=True, untouched=base.fragments, masked=base.masked)
+    table = commit_detached(
+        store, base, operation, keeps_indexes=True, known=base.fragments, added=len(fragments), masked=base.masked
+    )
     staged = _staged(base, table, fragments)
     remember_append(base, table, staged.new_fragments, staged.added_files)
     return staged
 
 
-def _replace(
-    store: TableStore, base: Table, ids: Sequence[str], fragments: Sequence[WrittenFragment], tail: Tail
-) -> Staged:
+@dataclass(frozen=True, slots=True)
+class _Mask:
+    """Rows that go: fragments that lose all of theirs, others without some, the offsets of those, their ids."""
+
+    removed: tuple[int, ...]
+    updated: tuple[FragmentMetadata, ...] = ()
+    offsets: Mapping[int, set[int]] = field(default_factory=dict)
+    ids: tuple[str, ...] = ()
+
+
+def _mask(base: Table, ids: Sequence[str], tail: Tail) -> _Mask:
+    """Write the deletion files of the rows with some ids, where they exist."""
     found = locate(base, ids, tail)
     positions: dict[int, set[int]] = {}
     for address in found.addresses:
         positions.setdefault(address >> 32, set()).add(address & 0xFFFFFFFF)
-    removed, updated = _masked(base, positions)
-    return _update(
-        store, base, fragments, removed=removed, updated=updated, deleted_ids=tuple(found.ids), positions=positions
-    )
-
-
-def _masked(base: Table, positions: Mapping[int, set[int]]) -> tuple[list[int], list[FragmentMetadata]]:
-    """Fragments that lose all their rows, and others without the rows at some positions."""
     updated: list[FragmentMetadata] = []
     removed: list[int] = []
     with translated(f"masking rows of {base.path}"):
@@ -224,36 +251,32 @@ def _masked(base: Table, positions: Mapping[int, set[int]]) -> tuple[list[int], 
                 removed.append(fragment_id)
             else:
                 updated.append(after)
-    return removed, updated
+    return _Mask(tuple(removed), tuple(updated), positions, found.ids)
 
 
-def _update(
-    store: TableStore,
-    base: Table,
-    fragments: Sequence[WrittenFragment],
-    *,
-    removed: list[int],
-    updated: list[FragmentMetadata],
-    deleted_ids: tuple[str, ...],
-    positions: Mapping[int, set[int]] | None = None,
-) -> Staged:
-    if not removed and not updated:
+def _update(store: TableStore, base: Table, fragments: Sequence[WrittenFragment], mask: _Mask) -> Staged:
+    if not mask.removed and not mask.updated:
         return _append(store, base, fragments) if fragments else Staged(base)
     operation = LanceOperation.Update(
-        removed_fragment_ids=removed, updated_fragments=updated, new_fragments=_as_written(fragments)
+        removed_fragment_ids=list(mask.removed),
+        updated_fragments=list(mask.updated),
+        new_fragments=_as_written(fragments),
     )
-    touched = {*removed, *(f.id for f in updated)}
-    untouched = {i: f for i, f in base.fragments.items() if i not in touched}
-    masked = {**base.masked, **{f.id: base.masked.get(f.id, frozenset()) | (positions or {})[f.id] for f in updated}}
-    table = commit_detached(store, base, operation, keeps_indexes=True, untouched=untouched, masked=masked)
+    gone = frozenset(mask.removed)
+    changed = {f.id: f for f in mask.updated}
+    known = {i: changed.get(i, f) for i, f in base.fragments.items() if i not in gone}
+    masked = {**base.masked, **{i: base.masked.get(i, frozenset()) | mask.offsets[i] for i in changed}}
+    table = commit_detached(
+        store, base, operation, keeps_indexes=True, known=known, added=len(fragments), masked=masked
+    )
     staged = _staged(base, table, fragments)
     return Staged(
         table=table,
         added_files=staged.added_files,
         new_fragments=staged.new_fragments,
-        removed_fragments=tuple(removed),
-        masked_fragments=tuple(f.id for f in updated),
-        deleted_ids=deleted_ids,
+        removed_fragments=mask.removed,
+        masked_fragments=tuple(changed),
+        deleted_ids=mask.ids,
     )
 
 
@@ -267,4 +290,4 @@ def _staged(base: Table, table: Table, fragments: Sequence[WrittenFragment]) -> 
 
 
 def _as_written(fragments: Iterable[WrittenFragment]) -> list[FragmentMetadata]:
-    return [FragmentMetadata.from_json(f.metadata) for f in fragments]
+    return [f.metadata for f in fragments]

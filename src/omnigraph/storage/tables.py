@@ -51,7 +51,7 @@ class Table:
         path: str,
         dataset: LanceDataset,
         index_home: Table | None = None,
-        known_fragments: dict[int, FragmentMetadata] | None = None,
+        fragments: dict[int, FragmentMetadata] | None = None,
         masked: Masked | None = None,
     ) -> None:
         self.path = path
@@ -63,8 +63,7 @@ class Table:
         # Fragments are immutable but for their deletions, and every version since that home was made in this process:
         # what was masked meanwhile is known without reading a deletion file.
         self.masked: Masked = masked or {}
-        self._fragments: dict[int, FragmentMetadata] | None = None
-        self._known_fragments = known_fragments or {}
+        self._fragments = fragments
         self.known_ids: KnownIds | None = None
         self.located: dict[tuple[str, ...], tuple[tuple[str, ...], tuple[int, ...]]] = {}
         self._coverage: dict[str, frozenset[int]] | None = None
@@ -84,10 +83,7 @@ class Table:
     def fragments(self) -> dict[int, FragmentMetadata]:
         """Live fragments by id."""
         if self._fragments is None:
-            known = self._known_fragments
-            fragments = ((f.fragment_id, f) for f in self.dataset.get_fragments())
-            self._fragments = {i: known.get(i) or f.metadata for i, f in fragments}
-            self._known_fragments = {}
+            self._fragments = {f.fragment_id: f.metadata for f in self.dataset.get_fragments()}
         return self._fragments
 
     @property

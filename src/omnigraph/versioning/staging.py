@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import Executor
 from typing import Any
 
 from omnigraph.storage.effects import (
@@ -18,7 +19,7 @@ from omnigraph.storage.effects import (
 from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.indexes import high_water
 from omnigraph.storage.layout import CHANGES, fnv1a64
-from omnigraph.storage.staged import Staged, apply_effect, durable_files, written
+from omnigraph.storage.staged import Staged, apply_effect, durable_files, write_and_apply
 from omnigraph.storage.tables import Table
 from omnigraph.versioning.plan import UNSTAGED, TableChange
 from omnigraph.versioning.snapshot import TableEntry
@@ -32,11 +33,18 @@ def open_table(store: GraphStore, entry: TableEntry) -> Table:
     return store.tables.open(entry.location, entry.staged_version)
 
 
-def stage_change(store: GraphStore, entry: TableEntry, effect: Effect, commit_id: str) -> TableChange:
-    """Apply an effect to a pin. Called again, with the same effect, when the pin moved before the publish."""
+def stage_change(
+    store: GraphStore, entry: TableEntry, effect: Effect, commit_id: str, *, beside: Executor | None = None
+) -> TableChange:
+    """Apply an effect to a pin. Called again, with the same effect, when the pin moved before the publish.
+
+    `beside` is a pool that the caller is not a worker of.
+    """
     base = open_table(store, entry)
-    effect = written(store.tables, base, effect)
-    staged = apply_effect(store.tables, base, effect, entry.tail)
+    if isinstance(effect, UnwrittenRows):
+        effect, staged = write_and_apply(store.tables, base, effect, entry.tail, beside)
+    else:
+        staged = apply_effect(store.tables, base, effect, entry.tail)
     table = staged.table
     tail = entry.tail
     for fragment_id, fragment in zip(staged.new_fragments, _fragments(effect), strict=False):

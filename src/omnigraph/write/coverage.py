@@ -49,11 +49,13 @@ def is_fold_due(table: Table, entry: TableEntry) -> bool:
     added = len(entry.changes.get("added", ())) or 1  # writes that shared a commit crossed the threshold together
     if excess > 0 and (excess - 1) % FOLD_STEP < added:
         return True
-    return entry.tail.size > FOLD_HASHES or _uncovered_rows(table) > FOLD_ROWS
+    return entry.tail.size > FOLD_HASHES or _uncovered_rows(table, entry) > FOLD_ROWS
 
 
-def _uncovered_rows(table: Table) -> int:
-    return sum(table.fragments[i].num_rows for i in table.uncovered_fragments)
+def _uncovered_rows(table: Table, entry: TableEntry) -> int:
+    """Rows that no key index covers, at most. Those of the tail are counted by their hashes."""
+    unknown = [i for i in table.uncovered_fragments if i not in entry.tail.packed]
+    return entry.tail.size + sum(int(table.fragments[i].num_rows) for i in unknown)
 
 
 def fold_if_needed(
@@ -64,14 +66,14 @@ def fold_if_needed(
     Small tails at once: they are what keeps the next write cheap. Large ones, left by a load, after it has returned:
     indexing millions of rows takes as long as writing them, and lookups are right without it. A `crew` sorts those.
     """
-    state, _, _ = repository.tips.of(branch, native_branch).swap_base()
+    state = repository.tips.of(branch, native_branch).known
     for key in sorted(keys):
-        entry = state.tables.get(key)
+        entry = state.tables.get(key) if state is not None else None
         if entry is None:
             continue
         table = open_table(repository.store, entry)
         if is_fold_due(table, entry):
-            if _uncovered_rows(table) > FOLD_ROWS:
+            if _uncovered_rows(table, entry) > FOLD_ROWS:
                 name = f"fold {entry.location} {native_branch}"
                 repository.store.later(
                     name, partial(_fold_beside_writers, repository, branch, native_branch, key, crew)
@@ -118,7 +120,7 @@ def _fold_in_turn(repository: Repository, tip: BranchTip, key: str) -> None:
         return
     # Who waited for the turn may find that another has folded meanwhile.
     table = open_table(repository.store, entry)
-    is_long = len(table.uncovered_fragments) > FOLD_FRAGMENTS or _uncovered_rows(table) > FOLD_ROWS
+    is_long = len(table.uncovered_fragments) > FOLD_FRAGMENTS or _uncovered_rows(table, entry) > FOLD_ROWS
     if is_long or entry.tail.size > FOLD_HASHES:
         fold(repository, state, entry, tip)
 

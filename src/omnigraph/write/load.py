@@ -145,7 +145,7 @@ def _effects(txn: WriteTxn, intake: Intake, mode: str) -> dict[str, Effect]:
     }
     small = intake.few_rows()
     if small is not None and mode != OVERWRITE:
-        return {key: txn.effect(key, rows, replaced[key], alone=False) for key, rows in small.items()}
+        return {key: txn.effect(key, rows, replaced[key]) for key, rows in small.items()}
     effects: dict[str, Effect] = {}
     for key, fragments in intake.fragments().items():
         if mode == OVERWRITE:

@@ -22,7 +22,7 @@ from omnigraph.versioning.repository import Repository
 from omnigraph.write.delete import removals
 from omnigraph.write.embed import with_vectors
 from omnigraph.write.frames import batch_from_table
-from omnigraph.write.overlay import Overlay
+from omnigraph.write.overlay import Condition, Overlay
 from omnigraph.write.rows import ENDPOINTS, batch_from_rows
 from omnigraph.write.transaction import WriteTxn
 from omnigraph.write.validation import NOWHERE, Findings, TableDelta, raise_first, validate
@@ -107,8 +107,8 @@ class _Run:
             case ir.Update():
                 self._update(statement, entity)
             case ir.Delete():
-                matched = self._matching(entity, statement.where)
-                self._overlay(entity).removed.update(dict.fromkeys(matched["id"].to_pylist()))
+                condition = self._condition(entity, statement.where)
+                self._note_absence(entity, condition, self._overlay(entity).remove(condition))
 
     def outcome(self) -> tuple[dict[str, TableDelta], int, int]:
         """Deltas that change something, and how many nodes and edges are affected."""
@@ -144,7 +144,9 @@ class _Run:
         self._affected[entity.kind] += 1
 
     def _update(self, statement: ir.Update, entity: EntityType) -> None:
-        rows = self._matching(entity, statement.where)
+        condition = self._condition(entity, statement.where)
+        rows = self._overlay(entity).matching(condition)
+        self._note_absence(entity, condition, rows.num_rows)
         if not rows.num_rows:
             return
         evaluator = self._evaluator(entity, rows, [expr for _, expr in statement.assignments])
@@ -175,22 +177,20 @@ class _Run:
             case _:
                 return self._evaluator(None, None, [expr]).scalar(expr).as_py()
 
-    def _matching(self, entity: EntityType, where: ir.Expr) -> pa.Table:
-        props = [each for each in ir.walk(where) if isinstance(each, ir.Prop)]
-        columns = [_column(entity, each.name) for each in props]
-        pinned = self._pinned(entity, where)
-        if pinned is None or not pinned:
-            self._scanned.add(entity.table_key)
-
+    def _condition(self, entity: EntityType, where: ir.Expr) -> Condition:
         def test(rows: pa.Table) -> Any:
             return self._evaluator(entity, rows, [where]).mask(where)
 
-        found = self._overlay(entity).matching(test, columns, pinned)
-        if pinned and found.num_rows < len(pinned):
-            self._scanned.add(entity.table_key)
-        return found
+        columns = tuple(_column(entity, each.name) for each in ir.walk(where) if isinstance(each, ir.Prop))
+        pinned = self._pinned(entity, where)
+        return Condition(test, columns, pinned, is_exact=pinned is not None and isinstance(where, ir.Compare))
 
-    def _pinned(self, entity: EntityType, where: ir.Expr) -> list[str] | None:
+    def _note_absence(self, entity: EntityType, condition: Condition, found: int) -> None:
+        """A condition that found less than it might have relies on what the table does not hold."""
+        if condition.pinned is None or found < len(condition.pinned):
+            self._scanned.add(entity.table_key)
+
+    def _pinned(self, entity: EntityType, where: ir.Expr) -> tuple[str, ...] | None:
         """The only id that can match, when the condition fixes the key; None when it does not."""
         operands: Sequence[ir.Expr] = where.operands if isinstance(where, ir.And) else (where,)
         fixed: dict[str, Any] = {}
@@ -206,7 +206,7 @@ class _Run:
         # Only text is compared as it stands; numbers and dates may meet in another type.
         if prop.type.scalar is not Scalar.STRING or not isinstance(value, str):
             return None
-        return [canonical_text(value, prop.type.scalar)]
+        return (canonical_text(value, prop.type.scalar),)
 
     def _evaluator(self, entity: EntityType | None, rows: pa.Table | None, exprs: Sequence[ir.Expr]) -> Evaluator:
         known: dict[ir.Expr, pa.Array] = {}
@@ -224,5 +224,4 @@ def _column(entity: EntityType, name: str) -> str:
 
 
 def _effects(txn: WriteTxn, deltas: Mapping[str, TableDelta]) -> dict[str, Effect]:
-    alone = len(deltas) > 1
-    return {key: txn.effect(key, delta.written, delta.gone, alone=alone) for key, delta in deltas.items()}
+    return {key: txn.effect(key, delta.written, delta.gone) for key, delta in deltas.items()}

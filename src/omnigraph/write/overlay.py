@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -10,11 +11,24 @@ import pyarrow.compute as pc
 
 from omnigraph.errors import LimitExceeded
 from omnigraph.schema.catalog import EntityType
-from omnigraph.storage.lookup import rows_by_id
+from omnigraph.storage.lookup import locate, locate_ahead, rows_by_id
 from omnigraph.write.validation import Base, TableDelta
 
 Test = Callable[[pa.Table], "np.ndarray[tuple[int], np.dtype[np.bool_]]"]
 """Says of each row (physical columns) whether a condition holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """The rows that a statement means: a test of some columns.
+
+    `pinned`: only these ids can match. `is_exact`: all of those that exist do.
+    """
+
+    test: Test
+    columns: tuple[str, ...]
+    pinned: tuple[str, ...] | None = None
+    is_exact: bool = False
 
 
 class Overlay:
@@ -53,25 +67,46 @@ class Overlay:
         self._parts = [rows]
         return rows
 
-    def matching(self, test: Test, columns: Sequence[str], pinned: Sequence[str] | None) -> pa.Table:
-        """Rows, pending and stored, for which a test of some columns holds. `pinned`: only these ids can match."""
+    def matching(self, condition: Condition) -> pa.Table:
+        """Rows, pending and stored, for which a condition holds."""
         pending = self.pending()
-        kept = pending.filter(pa.array(test(pending))) if pending.num_rows else pending
-        stored = self._stored(test, columns, pinned)
+        kept = pending.filter(pa.array(condition.test(pending))) if pending.num_rows else pending
+        stored = self._stored(condition)
         shadow = pa.array([*self._ids, *self.removed], pa.string())
         stored = stored.filter(pc.invert(pc.is_in(stored["id"], value_set=shadow))) if len(shadow) else stored
         return pa.concat_tables([kept, stored])
 
-    def _stored(self, test: Test, columns: Sequence[str], pinned: Sequence[str] | None) -> pa.Table:
+    def remove(self, condition: Condition) -> int:
+        """Remove the rows, pending and stored, for which a condition holds; how many they are."""
+        pending = self.pending()
+        kept = pending["id"].filter(pa.array(condition.test(pending))).to_pylist() if pending.num_rows else []
+        found = dict.fromkeys((*kept, *(i for i in self._stored_ids(condition) if i not in self._ids)))
+        fresh = [i for i in found if i not in self.removed]
+        self.removed.update(dict.fromkeys(fresh))
+        return len(fresh)
+
+    def _stored(self, condition: Condition) -> pa.Table:
         key = self.entity.table_key
         table, tail = self._base.table(key), self._base.entry(key).tail
         everything = [field.name for field in self.entity.arrow_schema]
-        if pinned is None:
-            narrow = table.scan(list(dict.fromkeys(("id", *columns))))
-            ids = narrow["id"].filter(pa.array(test(narrow))).to_pylist() if narrow.num_rows else []
-            return rows_by_id(table, ids, tail, everything)
-        rows = rows_by_id(table, pinned, tail, everything)
-        return rows.filter(pa.array(test(rows))) if rows.num_rows else rows
+        if condition.pinned is None:
+            return rows_by_id(table, self._scanned_ids(condition), tail, everything)
+        rows = rows_by_id(table, condition.pinned, tail, everything)
+        return rows if condition.is_exact else _kept(rows, condition)
+
+    def _stored_ids(self, condition: Condition) -> Sequence[str]:
+        """As `_stored`, reading no more of the rows than the test needs."""
+        key = self.entity.table_key
+        table, tail = self._base.table(key), self._base.entry(key).tail
+        if condition.pinned is None:
+            return self._scanned_ids(condition)
+        if condition.is_exact:
+            locate_ahead(table, condition.pinned, tail)
+            return locate(table, condition.pinned, tail).ids
+        return _ids(_kept(rows_by_id(table, condition.pinned, tail, _narrow(condition)), condition))
+
+    def _scanned_ids(self, condition: Condition) -> list[str]:
+        return _ids(_kept(self._base.table(self.entity.table_key).scan(_narrow(condition)), condition))
 
     def delta(self) -> TableDelta:
         """What the statements do to the table, all together."""
@@ -83,6 +118,19 @@ class Overlay:
             entity=self.entity, inserted=inserted, updated=rows.filter(pc.invert(fresh)), removed=removed,
             fresh_ids=True,
         )  # fmt: skip
+
+
+def _narrow(condition: Condition) -> list[str]:
+    return list(dict.fromkeys(("id", *condition.columns)))
+
+
+def _kept(rows: pa.Table, condition: Condition) -> pa.Table:
+    return rows.filter(pa.array(condition.test(rows))) if rows.num_rows else rows
+
+
+def _ids(rows: pa.Table) -> list[str]:
+    ids: list[str] = rows["id"].to_pylist()
+    return ids
 
 
 Overlays = Mapping[str, Overlay]

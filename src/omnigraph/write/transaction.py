@@ -96,22 +96,17 @@ class WriteTxn:
         if self._announced:
             self.repository.intents.withdraw(self.commit_id)
 
-    def effect(self, table_key: str, rows: pa.Table, replaced: Sequence[str] = (), *, alone: bool = True) -> Effect:
-        """Add rows to a table after removing those with the ids given.
-
-        Not `alone` are the few rows of a write that has no other table: when somebody publishes just now, whoever
-        publishes next writes them together with the rows of all who wait.
-        """
+    def effect(self, table_key: str, rows: pa.Table, replaced: Sequence[str] = ()) -> Effect:
+        """Add rows to a table after removing those with the ids given. A few are written when the write is staged."""
         ids = tuple(replaced)
-        tip = self.repository.tips.of(self.base.branch, self.base.native_branch)
-        if not alone and rows.num_rows <= _FEW_ROWS and tip.is_busy and self._may_share:
+        if rows.num_rows <= _FEW_ROWS:
             return UnwrittenRows(ids, rows)
         fragments = write_rows(self.store.tables, self.table(table_key), rows) if rows.num_rows else ()
         return ReplaceRows(ids, fragments) if ids else AppendRows(fragments)
 
     @property
     def _may_share(self) -> bool:
-        return self._expect_head is None and self._idempotency_key is None
+        return self._expect_head is None and self._idempotency_key is None and not self._announced
 
     def commit(
         self, effects: Mapping[str, Effect], requirements: Iterable[Requirement], *, rebase_updates: bool = False,
@@ -166,15 +161,22 @@ class WriteTxn:
             raise OutcomeUnknown(self.commit_id) from error
 
     def _stage(self, effects: Mapping[str, Effect]) -> tuple[TableChange, ...]:
-        if any(isinstance(effect, UnwrittenRows) for effect in effects.values()):
-            return tuple(unstaged_change(self.entry(key), effect) for key, effect in effects.items())
+        workers = self.store.workers
+        if len(effects) > 1:
+            # Whoever is a worker does not wait for others.
+            return tuple(
+                workers.map(
+                    lambda key: stage_change(self.store, self.entry(key), effects[key], self.commit_id), effects
+                )
+            )
+        return tuple(self._stage_alone(self.entry(key), effect) for key, effect in effects.items())
 
-        def stage(key: str) -> TableChange:
-            return stage_change(self.store, self.entry(key), effects[key], self.commit_id)
-
-        if len(effects) == 1:
-            return tuple(stage(key) for key in effects)
-        return tuple(self.store.workers.map(stage, effects))
+    def _stage_alone(self, entry: TableEntry, effect: Effect) -> TableChange:
+        tip = self.repository.tips.of(self.base.branch, self.base.native_branch)
+        if isinstance(effect, UnwrittenRows) and self._may_share and tip.is_busy:
+            # Somebody publishes just now: whoever is next writes these rows together with those of all who wait.
+            return unstaged_change(entry, effect)
+        return stage_change(self.store, entry, effect, self.commit_id, beside=self.store.workers)
 
     def _plan(
         self,

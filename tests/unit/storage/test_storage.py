@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from lance.fragment import DataFile, FragmentMetadata
 
 from omnigraph.errors import (
     CommitLost,
@@ -20,7 +22,16 @@ from omnigraph.errors import (
     StoreUnavailable,
 )
 from omnigraph.storage.durability import Durability
-from omnigraph.storage.effects import AppendRows, ReplaceRows, effect_from_json, effect_to_json
+from omnigraph.storage.effects import (
+    AppendRows,
+    Effect,
+    OverwriteRows,
+    ReplaceRows,
+    Reshape,
+    WrittenFragment,
+    effect_from_json,
+    effect_to_json,
+)
 from omnigraph.storage.faults import translate
 from omnigraph.storage.indexes import fold_tail, high_water
 from omnigraph.storage.layout import GraphRoot, fnv1a64, manifest_path, tag_name, tag_path
@@ -111,9 +122,8 @@ def test_tails_round_trip(content: dict[int, list[str]]) -> None:
 
 
 def test_effects_round_trip() -> None:
-    from omnigraph.storage.effects import OverwriteRows, Reshape, WrittenFragment
-
-    fragment = WrittenFragment("{}", "f.lance", 3, None)
+    file = DataFile("f.lance", [0, 1], [0, 1], 2, 2, 300)
+    fragment = WrittenFragment(FragmentMetadata(0, [file], 3), "f.lance", 3, None)
     for effect in (AppendRows((fragment,)), ReplaceRows(("a", "b"), (fragment,)), OverwriteRows(()), Reshape("fold")):
         assert effect_from_json(json.loads(json.dumps(effect_to_json(effect)))) == effect
     with pytest.raises(CorruptGraph):
@@ -176,6 +186,36 @@ def test_lookups_agree_with_a_scan_through_every_kind_of_change(store: TableStor
             assert missing_ids(table, wanted, EMPTY_TAIL) == [k for k in wanted if k not in live]
         reopened = store.open(table.path, table.version)
         assert reopened.row_count == len(live)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from(["add", "replace", "delete", "empty", "fold"]), st.integers(0, 30)), max_size=8)
+)
+def test_what_is_known_of_a_new_version_is_what_storage_tells(steps: list[tuple[str, int]]) -> None:
+    """Fragments of a version that was just made are not listed again: their ids, order, files and rows are known."""
+    with tempfile.TemporaryDirectory() as folder:
+        location = GraphRoot.parse(folder)
+        store = TableStore(location, {}, Durability(location, enabled=False))
+        table = appended(store, store.create("nodes/x", SCHEMA), *(f"k{i}" for i in range(20)))
+        mark = 0
+        for number, (kind, at) in enumerate(steps):
+            near = (f"k{at}", f"k{at + 1}", f"new{number - 1}")
+            fresh = [part for i in range(1 + at % 2) for part in write_rows(store, table, rows(f"new{number}-{i}"))]
+            effect: Effect = AppendRows(tuple(fresh))
+            if kind == "replace":
+                effect = ReplaceRows(near, write_rows(store, table, rows(*near)))
+            elif kind == "delete":
+                effect = ReplaceRows(near)
+            elif kind == "empty":
+                effect = OverwriteRows(write_rows(store, table, rows(*(f"k{i}" for i in range(at)))) if at else ())
+            if kind == "fold":
+                table, mark = fold_tail(store, table, ["id"], high_water(table, mark))
+            else:
+                table = apply_effect(store, table, effect, EMPTY_TAIL).table
+            told = Table(table.path, store.private_handle(table))
+            assert list(table.fragments) == list(told.fragments)
+            assert table.layout == told.layout
 
 
 def test_a_tail_keeps_lookups_from_reading_fragments(store: TableStore) -> None:
