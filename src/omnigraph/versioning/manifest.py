@@ -90,16 +90,21 @@ def read_state(
 ) -> ManifestState:
     """Parse one version. Commits that an earlier state of the branch already holds are taken from it."""
     refuse_if_unsupported(opened.schema, opened.location)
-    rows = opened.rows(_READ_COLUMNS).to_pydict()
-    parser = _StateParser(known.commits if known is not None else {})
-    for i in range(len(rows["object_id"])):
-        parser.take({name: rows[name][i] for name in _READ_COLUMNS})
+    rows = opened.rows(_READ_COLUMNS)
+    ids, kinds = rows["object_id"].to_pylist(), rows["object_type"].to_pylist()
+    commits = dict.fromkeys(i for i, kind in zip(ids, kinds, strict=True) if kind == "graph_commit")
+    earlier = known.commits if known is not None else {}
+    # Most rows are commits, and most of those were there the last time.
+    fresh = [at for at, object_id in enumerate(ids) if object_id not in earlier or object_id not in commits]
+    parser = _StateParser()
+    for row in rows.take(pa.array(fresh, pa.int64())).to_pylist():
+        parser.take(row)
+    parser.commits = {i: earlier.get(i) or parser.commits[i] for i in commits}
     return parser.state(branch, native_branch, opened)
 
 
 class _StateParser:
-    def __init__(self, known_commits: Mapping[str, GraphCommit]) -> None:
-        self._known_commits = known_commits
+    def __init__(self) -> None:
         self.head: str | None = None
         self.schema_hash: str | None = None
         self.tables: dict[str, TableEntry] = {}
@@ -121,8 +126,7 @@ class _StateParser:
             case "table_tombstone":
                 self.tombstones[row["location"]] = row["table_version"]
             case "graph_commit":
-                commit_id = row["object_id"]
-                self.commits[commit_id] = self._known_commits.get(commit_id) or GraphCommit.from_text(row["metadata"])
+                self.commits[row["object_id"]] = GraphCommit.from_text(row["metadata"])
             case "graph_head":
                 self.head = row["location"]
             case "history_extent":
@@ -163,6 +167,7 @@ def version_object_id(table_key: str, version: int) -> str:
 
 Row = tuple[Any, ...]
 _NO_ROW: Row = (None,) * len(MANIFEST_SCHEMA.names)
+_NO_COLUMNS: tuple[Row, ...] = ((),) * len(MANIFEST_SCHEMA.names)
 _INDEX = {name: at for at, name in enumerate(MANIFEST_SCHEMA.names)}
 
 
@@ -179,9 +184,35 @@ class RowWriter:
 
     def __init__(self) -> None:
         self._kept: dict[Row, tuple[Row, ...]] = {}
+        self._written: tuple[list[str], pa.Table] = ([], _table([]))
 
     def rows(self, state: ManifestState) -> pa.Table:
         """The complete manifest table of a state."""
+        *settled, last = state.commits.values()
+        end = [_commit_row(last), _row(f"graph_head:{state.branch}", "graph_head", location=state.head)]
+        if state.closed:
+            end.append(_row("branch_closed", "branch_closed"))
+        return pa.concat_tables(
+            [_table(self._first_rows(state)), self._published(settled), _table(end)]
+        ).combine_chunks()
+
+    def _published(self, commits: list[GraphCommit]) -> pa.Table:
+        """The rows of commits that were published before: all of a state's but the last one, which may lose its slot.
+
+        They never change, so those that were written the last time are not made again.
+        """
+        known, rows = self._written
+        ids = [commit.graph_commit_id for commit in commits]
+        start = known.index(ids[0]) if ids and ids[0] in known else len(known)
+        same = len(known) - start
+        if known[start:] != ids[:same]:
+            start, same = len(known), 0
+        rows = pa.concat_tables([rows.slice(start), _table([_commit_row(each) for each in commits[same:]])])
+        self._written = (ids, rows.combine_chunks())
+        return rows
+
+    def _first_rows(self, state: ManifestState) -> list[Row]:
+        """The schema, the pins, what was dropped, and the files of old commits."""
         kept: dict[Row, tuple[Row, ...]] = {}
         rows = [_row("schema_contract", "schema_contract", location=state.schema_hash)]
         for key, entry in sorted(state.tables.items()):
@@ -196,21 +227,17 @@ class RowWriter:
                 )
             )
         rows.extend(_extent_row(extent) for extent in state.extents)
-        for commit in state.commits.values():
-            # A commit that lost its slot is written again with another version and time.
-            memo = (commit.graph_commit_id, commit.manifest_version, commit.created_at, commit.actor_id)
-            kept[memo] = self._kept.get(memo) or (_commit_row(commit),)
-            rows.extend(kept[memo])
-        rows.append(_row(f"graph_head:{state.branch}", "graph_head", location=state.head))
-        if state.closed:
-            rows.append(_row("branch_closed", "branch_closed"))
         self._kept = kept
-        columns = zip(*rows, strict=True)
-        arrays = [
-            pa.array(column, field.type) if field.name != "base_objects" else pa.nulls(len(rows), field.type)
-            for column, field in zip(columns, MANIFEST_SCHEMA, strict=True)
-        ]
-        return pa.Table.from_arrays(arrays, schema=MANIFEST_SCHEMA)
+        return rows
+
+
+def _table(rows: list[Row]) -> pa.Table:
+    columns = zip(*rows, strict=True) if rows else _NO_COLUMNS
+    arrays = [
+        pa.array(column, field.type) if field.name != "base_objects" else pa.nulls(len(rows), field.type)
+        for column, field in zip(columns, MANIFEST_SCHEMA, strict=True)
+    ]
+    return pa.Table.from_arrays(arrays, schema=MANIFEST_SCHEMA)
 
 
 def _table_rows(entry: TableEntry, native_branch: str | None) -> tuple[Row, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from omnigraph.errors import TypeNotFound
@@ -55,6 +56,7 @@ class TableEntry:
         )
 
     @classmethod
+    @lru_cache(maxsize=1024)  # most pins of a version are those of the version before it
     def parse(cls, table_key: str, location: str, table_version: int, row_count: int, metadata: str) -> TableEntry:
         """The inverse of `metadata_text` plus the row's own columns."""
         value = json.loads(metadata)
