@@ -14,6 +14,7 @@ from omnigraph.datatypes import Scalar
 from omnigraph.errors import ConflictError
 from omnigraph.schema.catalog import Catalog, EntityType
 from omnigraph.storage.crew import HERE, Crew
+from omnigraph.storage.effects import Reshape
 from omnigraph.storage.indexes import extend_btrees
 from omnigraph.storage.layout import detached_file
 from omnigraph.storage.search_indexes import WantedIndex, build_vectors, rows_of, uncovered
@@ -134,7 +135,7 @@ def _built(
     if table.version == base.version:
         return None
     files = (f"{table.path}/{detached_file(table.version)}", *_index_files(base, table))
-    change = stage_reshape(entry, table, entry.high_water, files, "ensure_indices")
+    change = stage_reshape(entry, table, entry.high_water, files, Reshape("ensure_indices"))
     return replace(change, changes={"base": str(base.version)})
 
 

@@ -7,7 +7,6 @@ meanwhile. Applying it to a newer pin is two or three small commits.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,7 +16,7 @@ from lance.optimize import Compaction
 from omnigraph.storage.crew import HERE, Crew, MergeFragments
 from omnigraph.storage.effects import Compacted, Rewritten
 from omnigraph.storage.faults import translated
-from omnigraph.storage.indexes import MAX_SEGMENTS, high_water, index_segments, missing_segments
+from omnigraph.storage.indexes import MAX_SEGMENTS, high_water, index_segments, missing_segments, numbered
 from omnigraph.storage.staged import commit_detached
 from omnigraph.storage.tables import Table, TableStore
 
@@ -58,7 +57,7 @@ def prepare(
     return Compacted(tuple(groups), tuple(dropped), tuple(segments)), stats
 
 
-def _rewritten(store: TableStore, table: Table, first_id: int, target_rows: int, crew: Crew) -> list[Rewritten]:
+def _rewritten(store: TableStore, table: Table, after: int, target_rows: int, crew: Crew) -> list[Rewritten]:
     with translated(f"compacting {table.path}"):
         handle = store.private_handle(table)
         plan = Compaction.plan(
@@ -70,15 +69,7 @@ def _rewritten(store: TableStore, table: Table, first_id: int, target_rows: int,
             },
         )
     merged = crew.do(store, [MergeFragments(table.path, table.version, task) for task in plan.tasks])
-    groups = []
-    next_id = first_id
-    for task, fragments in zip(plan.tasks, merged, strict=True):
-        fresh = []
-        for fragment in fragments:
-            next_id += 1
-            fresh.append(dataclasses.replace(fragment, id=next_id))
-        groups.append(Rewritten(tuple(table.fragments[f.id] for f in task.fragments), tuple(fresh)))
-    return groups
+    return numbered(table, plan.tasks, merged, after)
 
 
 def _without_segments_in_the_way(

@@ -8,12 +8,16 @@ fragments it lacked.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from lance import Index, LanceOperation
+from lance.fragment import FragmentMetadata
 from lance.optimize import Compaction, CompactionTask
 
 from omnigraph.storage.crew import HERE, BuildSegment, Crew, segments_over
+from omnigraph.storage.effects import Compacted, Rewritten
 from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.faults import translated
 from omnigraph.storage.staged import commit_detached
@@ -22,6 +26,8 @@ from omnigraph.storage.tables import Table, TableStore
 SMALL_FRAGMENT_ROWS = 65_536
 SMALL_FRAGMENT_BYTES = 16 << 20
 MAX_SEGMENTS = 4
+_ID_GAP = 256
+"""New fragments leave room for this many appends of others while the fold is at work."""
 
 
 def index_name(column: str) -> str:
@@ -72,54 +78,80 @@ def index_segments(table: Table, columns: Sequence[str]) -> list[list[Index]]:
         ]
 
 
-def drop_small_segments(store: TableStore, base: Table, columns: Sequence[str]) -> Table:
-    """Forget index segments that cover small fragments only, once there are many of them.
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """A table with its tail folded, its new high-water mark, and the same as an effect that follows a moving table."""
 
-    Their fragments then look alike to the compaction planner and become one fragment under one new segment.
-    """
-    small = {i for i, f in base.fragments.items() if f.num_rows < SMALL_FRAGMENT_ROWS}
-    live = set(base.fragments)
-    crowded = [segments for segments in index_segments(base, columns) if len(segments) > MAX_SEGMENTS]
-    doomed = [s for segments in crowded for s in segments if live.intersection(s.fragment_ids) <= small]
-    return commit_detached(store, base, LanceOperation.CreateIndex([], doomed), keeps_indexes=False) if doomed else base
+    table: Table
+    mark: int
+    effect: Compacted
 
 
 def fold_tail(
     store: TableStore, base: Table, columns: Sequence[str], known_high_water: int, crew: Crew = HERE
-) -> tuple[Table, int]:
-    """Merge the small fragments that one-row writes left behind and cover them with the BTREEs of `columns`."""
-    table = drop_small_segments(store, base, columns)
-    table, mark = compact_small(store, table, known_high_water)
+) -> Fold | None:
+    """Merge the small fragments that one-row writes left behind and cover them with the BTREEs of `columns`.
+
+    None when nothing is left to fold.
+    """
+    dropped = _crowding_segments(base, columns)
+    table = base
+    if dropped:
+        table = commit_detached(store, table, LanceOperation.CreateIndex([], dropped), keeps_indexes=False)
+    mark = high_water(base, known_high_water)
+    groups = _merged_small(table, mark + _ID_GAP)
+    if groups:
+        rewrite = [LanceOperation.RewriteGroup(list(group.old), list(group.new)) for group in groups]
+        table = commit_detached(store, table, LanceOperation.Rewrite(rewrite, []), keeps_indexes=False)
     hit(Point.FOLD_COMPACTED)
-    table = extend_btrees(store, table, columns, crew)
+    segments = missing_segments(store, table, columns, crew)
+    if segments:
+        table = commit_detached(store, table, LanceOperation.CreateIndex(segments, []), keeps_indexes=False)
     hit(Point.FOLD_INDEXED)
-    return table, mark
+    if table is base:
+        return None
+    return Fold(table, high_water(table, mark), Compacted(tuple(groups), tuple(dropped), tuple(segments)))
+
+
+def _crowding_segments(base: Table, columns: Sequence[str]) -> list[Index]:
+    """Index segments that cover small fragments only, once there are many of them.
+
+    Without them their fragments look alike to the compaction planner and become one fragment under one new segment.
+    """
+    small = {i for i, f in base.fragments.items() if f.num_rows < SMALL_FRAGMENT_ROWS}
+    live = set(base.fragments)
+    crowded = [segments for segments in index_segments(base, columns) if len(segments) > MAX_SEGMENTS]
+    return [s for segments in crowded for s in segments if live.intersection(s.fragment_ids) <= small]
+
+
+def _merged_small(table: Table, after: int) -> list[Rewritten]:
+    """Small fragments and the larger ones they become."""
+    with translated(f"compacting {table.path}"):
+        plan = Compaction.plan(
+            table.dataset, {"target_rows_per_fragment": SMALL_FRAGMENT_ROWS, "materialize_deletions": False}
+        )
+        tasks = [task for task in plan.tasks if _is_worthwhile(task)]
+        return numbered(table, tasks, [task.execute(table.dataset).new_fragments for task in tasks], after)
+
+
+def numbered(
+    table: Table, tasks: Sequence[CompactionTask], merged: Sequence[Sequence[FragmentMetadata]], after: int
+) -> list[Rewritten]:
+    """What the tasks of a compaction made, with ids above a given one."""
+    ids = itertools.count(after + 1)
+    return [
+        Rewritten(
+            tuple(table.fragments[f.id] for f in task.fragments),
+            tuple(dataclasses.replace(fragment, id=next(ids)) for fragment in fragments),
+        )
+        for task, fragments in zip(tasks, merged, strict=True)
+    ]
 
 
 def high_water(table: Table, known: int) -> int:
     """The largest fragment id ever used: live, claimed by an index, or remembered by the pin."""
     claimed = (i for ids in table.index_coverage().values() for i in ids)
     return max(known, *table.fragments, *claimed, 0)
-
-
-def compact_small(store: TableStore, base: Table, known_high_water: int) -> tuple[Table, int]:
-    """Merge small fragments into larger ones; the new high-water mark comes back with the table."""
-    with translated(f"compacting {base.path}"):
-        plan = Compaction.plan(
-            base.dataset, {"target_rows_per_fragment": SMALL_FRAGMENT_ROWS, "materialize_deletions": False}
-        )
-        mark = high_water(base, known_high_water)
-        groups = []
-        for task in filter(_is_worthwhile, plan.tasks):
-            result = task.execute(base.dataset)
-            fresh = []
-            for fragment in result.new_fragments:
-                mark += 1
-                fresh.append(dataclasses.replace(fragment, id=mark))
-            groups.append(LanceOperation.RewriteGroup(task.fragments, fresh))
-    if not groups:
-        return base, mark
-    return commit_detached(store, base, LanceOperation.Rewrite(groups, []), keeps_indexes=False), mark
 
 
 def _is_worthwhile(task: CompactionTask) -> bool:

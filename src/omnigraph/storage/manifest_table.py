@@ -49,6 +49,9 @@ class ManifestVersion:
     def rows(self, columns: list[str]) -> pa.Table:
         """The state, in the order it was written."""
         with translated(f"reading {self.location} version {self.version}"):
+            fragments = self.dataset.get_fragments()
+            if len(fragments) == 1:  # as ever: taking its rows by number needs no plan and half the time
+                return fragments[0].take(range(fragments[0].count_rows()), columns=columns)
             return self.dataset.scanner(columns=columns, scan_in_order=True).to_table()
 
     def data_files(self) -> frozenset[str]:

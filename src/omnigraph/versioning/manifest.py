@@ -167,7 +167,6 @@ def version_object_id(table_key: str, version: int) -> str:
 
 Row = tuple[Any, ...]
 _NO_ROW: Row = (None,) * len(MANIFEST_SCHEMA.names)
-_NO_COLUMNS: tuple[Row, ...] = ((),) * len(MANIFEST_SCHEMA.names)
 _INDEX = {name: at for at, name in enumerate(MANIFEST_SCHEMA.names)}
 
 
@@ -184,32 +183,32 @@ class RowWriter:
 
     def __init__(self) -> None:
         self._kept: dict[Row, tuple[Row, ...]] = {}
-        self._written: tuple[list[str], pa.Table] = ([], _table([]))
+        self._published: list[str] = []
+        self._published_rows = MANIFEST_SCHEMA.empty_table()
 
     def rows(self, state: ManifestState) -> pa.Table:
         """The complete manifest table of a state."""
-        *settled, last = state.commits.values()
-        end = [_commit_row(last), _row(f"graph_head:{state.branch}", "graph_head", location=state.head)]
+        commits = list(state.commits.values())
+        ids = list(state.commits)
+        known = self._known_rows(ids)
+        first = self._first_rows(state)
+        fresh = [*first, *map(_commit_row, commits[known.num_rows :])]
+        fresh.append(_row(f"graph_head:{state.branch}", "graph_head", location=state.head))
         if state.closed:
-            end.append(_row("branch_closed", "branch_closed"))
-        return pa.concat_tables(
-            [_table(self._first_rows(state)), self._published(settled), _table(end)]
-        ).combine_chunks()
-
-    def _published(self, commits: list[GraphCommit]) -> pa.Table:
-        """The rows of commits that were published before: all of a state's but the last one, which may lose its slot.
-
-        They never change, so those that were written the last time are not made again.
-        """
-        known, rows = self._written
-        ids = [commit.graph_commit_id for commit in commits]
-        start = known.index(ids[0]) if ids and ids[0] in known else len(known)
-        same = len(known) - start
-        if known[start:] != ids[:same]:
-            start, same = len(known), 0
-        rows = pa.concat_tables([rows.slice(start), _table([_commit_row(each) for each in commits[same:]])])
-        self._written = (ids, rows.combine_chunks())
+            fresh.append(_row("branch_closed", "branch_closed"))
+        made = _table(fresh)
+        rows = pa.concat_tables([made.slice(0, len(first)), known, made.slice(len(first))]).combine_chunks()
+        # The last commit may lose its slot and be written again as another; those before it never change.
+        self._published = ids[:-1]
+        self._published_rows = rows.slice(len(first), len(ids) - 1)
         return rows
+
+    def _known_rows(self, ids: list[str]) -> pa.Table:
+        """The rows of the first of some commits, as they were made the last time."""
+        start = self._published.index(ids[0]) if ids and ids[0] in self._published else len(self._published)
+        if self._published[start:] != ids[: len(self._published) - start]:
+            start = len(self._published)
+        return self._published_rows.slice(start)
 
     def _first_rows(self, state: ManifestState) -> list[Row]:
         """The schema, the pins, what was dropped, and the files of old commits."""
@@ -232,10 +231,9 @@ class RowWriter:
 
 
 def _table(rows: list[Row]) -> pa.Table:
-    columns = zip(*rows, strict=True) if rows else _NO_COLUMNS
     arrays = [
         pa.array(column, field.type) if field.name != "base_objects" else pa.nulls(len(rows), field.type)
-        for column, field in zip(columns, MANIFEST_SCHEMA, strict=True)
+        for column, field in zip(zip(*rows, strict=True), MANIFEST_SCHEMA, strict=True)
     ]
     return pa.Table.from_arrays(arrays, schema=MANIFEST_SCHEMA)
 

@@ -76,12 +76,14 @@ def unstaged_change(entry: TableEntry, effect: Effect) -> TableChange:
     )
 
 
-def stage_reshape(entry: TableEntry, table: Table, mark: int, files: tuple[str, ...], note: str) -> TableChange:
+def stage_reshape(
+    entry: TableEntry, table: Table, mark: int, files: tuple[str, ...], effect: Reshape | Compacted
+) -> TableChange:
     """A `TableChange` for a physical version that storage has already made."""
     return TableChange(
         table_key=entry.table_key,
         location=entry.location,
-        effect=Reshape(note),
+        effect=effect,
         base_version=entry.staged_version,
         staged_version=table.version,
         row_count=table.row_count,

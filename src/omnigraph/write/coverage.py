@@ -66,63 +66,52 @@ def fold_if_needed(
     Small tails at once: they are what keeps the next write cheap. Large ones, left by a load, after it has returned:
     indexing millions of rows takes as long as writing them, and lookups are right without it. A `crew` sorts those.
     """
-    state = repository.tips.of(branch, native_branch).known
+    tip = repository.tips.of(branch, native_branch)
     for key in sorted(keys):
-        entry = state.tables.get(key) if state is not None else None
+        entry = tip.known.tables.get(key) if tip.known is not None else None
         if entry is None:
             continue
         table = open_table(repository.store, entry)
         if is_fold_due(table, entry):
             if _uncovered_rows(table, entry) > FOLD_ROWS:
                 name = f"fold {entry.location} {native_branch}"
-                repository.store.later(
-                    name, partial(_fold_beside_writers, repository, branch, native_branch, key, crew)
-                )
+                repository.store.later(name, partial(_fold_quietly, repository, tip, key, crew))
             else:
-                _fold_quietly(repository, branch, native_branch, key)
+                _fold_quietly(repository, tip, key, HERE)
 
 
-def _fold_beside_writers(repository: Repository, branch: str, native_branch: str | None, key: str, crew: Crew) -> None:
-    """A long fold lets writers pass, and keeps the turn only when they have overtaken it again and again."""
-    for _ in range(_OVERTAKEN):
-        try:
-            state, _, _ = repository.tips.of(branch, native_branch).swap_base()
-            entry = state.tables.get(key)
-            if entry is None or state.closed or not open_table(repository.store, entry).uncovered_fragments:
-                return
-            fold(repository, state, entry, crew=crew)
-        except ConflictError:
-            continue
-        except OmnigraphError:
-            return  # the graph may be gone; a later write takes over
-        return
-    _fold_quietly(repository, branch, native_branch, key)
+def _fold_quietly(repository: Repository, tip: BranchTip, key: str, crew: Crew) -> None:
+    """The write that made a fold due is done and acknowledged, whatever becomes of its upkeep.
 
-
-def _fold_quietly(repository: Repository, branch: str, native_branch: str | None, key: str) -> None:
-    """Fold in turn. The write that made it due is done and acknowledged, whatever becomes of its upkeep."""
-    tip = repository.tips.of(branch, native_branch)
+    Writers pass while the work is done; only when they have changed what it folds again and again does it keep them
+    waiting.
+    """
     try:
-        # A short fold keeps the turn: among busy writers it would lose every race.
+        for _ in range(_OVERTAKEN):
+            try:
+                _fold_if_still_due(repository, tip, key, crew)
+            except ConflictError:
+                continue
+            return
         with tip.turn():
-            _fold_in_turn(repository, tip, key)
+            _fold_if_still_due(repository, tip, key, HERE, in_turn=True)
     except ConflictError:
         return  # another process wrote or folded: a later write takes over
-    except OmnigraphError as error:
+    except OmnigraphError as error:  # perhaps the graph is gone
         if threading.current_thread() is threading.main_thread():
             warnings.warn(f"{key} could not be folded: {error.message}", RuntimeWarning, stacklevel=2)
 
 
-def _fold_in_turn(repository: Repository, tip: BranchTip, key: str) -> None:
+def _fold_if_still_due(repository: Repository, tip: BranchTip, key: str, crew: Crew, *, in_turn: bool = False) -> None:
+    """Whoever waited, or was overtaken, may find that another has folded meanwhile."""
     state, _, _ = tip.swap_base()
     entry = state.tables.get(key)
     if entry is None or state.closed:
         return
-    # Who waited for the turn may find that another has folded meanwhile.
     table = open_table(repository.store, entry)
     is_long = len(table.uncovered_fragments) > FOLD_FRAGMENTS or _uncovered_rows(table, entry) > FOLD_ROWS
     if is_long or entry.tail.size > FOLD_HASHES:
-        fold(repository, state, entry, tip)
+        fold(repository, state, entry, tip if in_turn else None, crew)
 
 
 def fold(
@@ -132,10 +121,11 @@ def fold(
     store = repository.store
     base = open_table(store, entry)
     columns = key_columns(store.catalog(state.schema_hash).type_of(entry.table_key))
-    table, mark = fold_tail(store.tables, base, columns, entry.high_water, crew)
-    if table.version == base.version:
+    folded = fold_tail(store.tables, base, columns, entry.high_water, crew)
+    if folded is None:
         return
-    change = stage_reshape(entry, table, mark, _files(base, table), "fold")
+    table = folded.table
+    change = stage_reshape(entry, table, folded.mark, _files(base, table), folded.effect)
     change = replace(change, changes={"base": str(base.version)})
     plan = maintenance_plan(state, [change], kind="optimize", message=f"fold {entry.table_key}")
     if tip is None:

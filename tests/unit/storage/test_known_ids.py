@@ -9,7 +9,7 @@ import pytest
 
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.effects import AppendRows, ReplaceRows
-from omnigraph.storage.indexes import fold_tail, high_water
+from omnigraph.storage.indexes import fold_tail
 from omnigraph.storage.layout import GraphRoot
 from omnigraph.storage.lookup import EMPTY_TAIL, KEY_SETS, existing_ids
 from omnigraph.storage.staged import apply_effect, write_rows
@@ -36,8 +36,9 @@ def without(store: TableStore, base: Table, *ids: str) -> Table:
 
 
 def folded(store: TableStore, base: Table) -> Table:
-    table, _ = fold_tail(store, base, ["id"], high_water(base, 0))
-    return table
+    fold = fold_tail(store, base, ["id"], 0)
+    assert fold is not None
+    return fold.table
 
 
 def found(table: Table, *ids: str, absent_in: Table | None = None) -> set[str]:

@@ -33,7 +33,7 @@ from omnigraph.storage.effects import (
     effect_to_json,
 )
 from omnigraph.storage.faults import translate
-from omnigraph.storage.indexes import fold_tail, high_water
+from omnigraph.storage.indexes import fold_tail
 from omnigraph.storage.layout import GraphRoot, fnv1a64, manifest_path, tag_name, tag_path
 from omnigraph.storage.lookup import EMPTY_TAIL, Tail, locate, missing_ids, pack_hashes
 from omnigraph.storage.objects import ObjectStore
@@ -168,6 +168,11 @@ def appended(store: TableStore, base: Table, *ids: str) -> Table:
     return apply_effect(store, base, AppendRows(write_rows(store, base, rows(*ids))), EMPTY_TAIL).table
 
 
+def folded(store: TableStore, table: Table, mark: int) -> tuple[Table, int]:
+    fold = fold_tail(store, table, ["id"], mark)
+    return (table, mark) if fold is None else (fold.table, fold.mark)
+
+
 def test_lookups_agree_with_a_scan_through_every_kind_of_change(store: TableStore) -> None:
     """Indexed, tail, masked, removed and folded fragments: `locate` finds exactly what a full scan finds."""
     table = store.create("nodes/x", SCHEMA)
@@ -176,7 +181,7 @@ def test_lookups_agree_with_a_scan_through_every_kind_of_change(store: TableStor
     for step in range(12):
         table = appended(store, table, *keys[step * 5 : step * 5 + 5])
         if step % 3 == 2:
-            table, mark = fold_tail(store, table, ["id"], high_water(table, mark))
+            table, mark = folded(store, table, mark)
         if step % 4 == 3:
             doomed = (keys[step], keys[step * 5])
             table = apply_effect(store, table, ReplaceRows(doomed), EMPTY_TAIL).table
@@ -210,7 +215,7 @@ def test_what_is_known_of_a_new_version_is_what_storage_tells(steps: list[tuple[
             elif kind == "empty":
                 effect = OverwriteRows(write_rows(store, table, rows(*(f"k{i}" for i in range(at)))) if at else ())
             if kind == "fold":
-                table, mark = fold_tail(store, table, ["id"], high_water(table, mark))
+                table, mark = folded(store, table, mark)
             else:
                 table = apply_effect(store, table, effect, EMPTY_TAIL).table
             told = Table(table.path, store.private_handle(table))
@@ -242,7 +247,7 @@ def test_a_column_is_added_beside_the_data(store: TableStore) -> None:
     from omnigraph.storage.columns import add_column
 
     base = appended(store, appended(store, store.create("nodes/x", SCHEMA), "a", "b"), "c")
-    base, _ = fold_tail(store, base, ["id"], 0)
+    base, _ = folded(store, base, 0)
     base = add_column(store, base, pa.field("tags", pa.list_(pa.string())))
     wide = add_column(store, base, pa.field("nick", pa.string()))
     assert wide.scan(["id", "nick"]).to_pylist() == [{"id": i, "nick": None} for i in "abc"]

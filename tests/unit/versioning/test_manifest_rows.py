@@ -34,7 +34,9 @@ def pin(version: int) -> TableEntry:
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.lists(st.tuples(st.sampled_from(["publish", "lose", "settle", "others", "close"]), st.integers(1, 4))))
+@given(
+    st.lists(st.tuples(st.sampled_from(["publish", "lose", "retry", "settle", "others", "close"]), st.integers(1, 4)))
+)
 def test_rows_are_those_of_a_writer_without_memory(steps: list[tuple[str, int]]) -> None:
     writer = RowWriter()
     state = ManifestState("main", None, 1, "c0", "h", {"node:A": pin(1)}, {"c0": commit(0, 1)})
@@ -51,6 +53,10 @@ def test_rows_are_those_of_a_writer_without_memory(steps: list[tuple[str, int]])
                 kept = list(target.commits.values())[-2:]
                 target = replace(target, commits={c.graph_commit_id: c for c in kept})
             if kind != "others":  # those of others are never seen by this writer until it reads them
+                assert writer.rows(target).equals(RowWriter().rows(target))
+            if kind == "retry":  # nobody knows what became of it, and it is tried again in the same slot
+                news = replace(news, created_at=count)
+                target = replace(target, commits={**state.commits, news.graph_commit_id: news})
                 assert writer.rows(target).equals(RowWriter().rows(target))
             if kind == "lose":  # the slot was taken: the same commit is written again, one version later
                 again = replace(news, manifest_version=news.manifest_version + 1)

@@ -9,6 +9,7 @@ import pytest
 
 from omnigraph import Graph
 from omnigraph.errors import EndpointConflict, ExpectedVersionMismatch, KeyConflict, PlanExpired, PublishContention
+from omnigraph.storage.lookup import locate
 from omnigraph.versioning.plan import (
     KeysAbsent,
     KeysPresent,
@@ -19,6 +20,7 @@ from omnigraph.versioning.plan import (
     plan_to_json,
 )
 from omnigraph.versioning.publish import PUBLISHER_RETRY_BUDGET, next_state
+from omnigraph.versioning.staging import open_table
 from tests.attacks.test_attacks import plan_of
 from tests.conftest import SCHEMA
 from tests.support.rows import company, knows, person
@@ -132,10 +134,37 @@ def test_a_fold_that_lost_its_pin_changes_nothing(local_graph: Graph, rival: Gra
     for i in range(4):
         local_graph.load([person(f"p{i}")])
     state = local_graph._repository.head()
-    rival.load([person("rival")])
+    rival.load([person("p2", 77)], mode="merge")
     with pytest.raises(ExpectedVersionMismatch):
         fold(local_graph._repository, state, state.tables["node:Person"])
-    assert local_graph.rows("node:Person").num_rows == 5
+    assert local_graph.rows("node:Person").num_rows == 4
+    assert local_graph.rows("node:Person")["age"].drop_null().to_pylist() == [77]
+
+
+def test_a_fold_follows_rows_that_came_beside_it(local_graph: Graph, rival: Graph) -> None:
+    """Its work is done once, against the pin it began with; what others added meanwhile stays as it is."""
+    from omnigraph.write.coverage import fold
+
+    for i in range(4):
+        local_graph.load([person(f"p{i}", i)])
+    state = local_graph._repository.head()
+    for i in range(3):
+        rival.load([person(f"rival{i}", 10 + i)])
+    fold(local_graph._repository, state, state.tables["node:Person"])
+    for graph in (local_graph, rival, Graph.open(local_graph.uri)):
+        entry = graph.snapshot().tables["node:Person"]
+        table = open_table(graph._store, entry)
+        assert len(table.fragments) == 4, "four became one, three are new"
+        assert len(table.uncovered_fragments) == 3
+        names = [*(f"p{i}" for i in range(4)), *(f"rival{i}" for i in range(3))]
+        assert sorted(table.scan(["id"])["id"].to_pylist()) == names
+        assert set(locate(table, [*names, "nobody"], entry.tail).ids) == set(names)
+    for name in ("p1", "rival1"):
+        with pytest.raises(KeyConflict):
+            local_graph.load([person(name)])
+    rival.load([person("p1", 50), person("rival1", 51), person("new", 52)], mode="merge")
+    ages = {r["name"]: r["age"] for r in local_graph.rows("node:Person").to_pylist()}
+    assert ages == {"p0": 0, "p1": 50, "p2": 2, "p3": 3, "rival0": 10, "rival1": 51, "rival2": 12, "new": 52}
 
 
 def test_the_budget_counts_moves_of_the_plans_own_tables(
