@@ -49,15 +49,17 @@ def test_writers_that_overtake_a_fold_do_not_starve_it(graph: Graph, monkeypatch
     def overtaken(*args: object, **kwargs: object) -> None:
         folds.append(1)
         if len(folds) <= 2:
-            row = {"type": "P", "data": {"name": f"p{len(folds)}", "code": -len(folds)}}
+            row = {"type": "P", "data": {"name": f"small{len(folds)}", "code": -len(folds)}}
             with monkeypatch.context() as rival:  # which is to write, not to fold first
                 rival.setattr("omnigraph.write.transaction.fold_if_needed", lambda *_: None)
                 Graph.open(graph.uri).load([row], mode="merge")
         fold(*args, **kwargs)  # type: ignore[arg-type]
 
+    for number in range(4):
+        graph.load([{"type": "P", "data": {"name": f"small{number}"}}])
     monkeypatch.setattr(coverage, "fold", overtaken)
     load_many(graph)
     graph._store.wait_for_upkeep()
     assert len(folds) == 3, "overtaken twice, then in its turn"
     assert uncovered(graph, "node:P") == 0
-    assert graph.rows("node:P").num_rows == ROWS
+    assert graph.rows("node:P").num_rows == ROWS + 4
