@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import Executor, wait
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import assert_never
 
@@ -88,8 +88,9 @@ def write_and_apply(
     writing = beside.submit(write_rows, store, base, effect.rows)
     try:
         mask = _mask(base, effect.ids, tail)
-    finally:
-        wait([writing])
+    except BaseException:
+        writing.exception()  # nothing is left running
+        raise
     replaced = ReplaceRows(effect.ids, writing.result())
     return replaced, _update(store, base, replaced.fragments, mask)
 

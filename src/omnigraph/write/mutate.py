@@ -145,16 +145,22 @@ class _Run:
 
     def _update(self, statement: ir.Update, entity: EntityType) -> None:
         condition = self._condition(entity, statement.where)
-        rows = self._overlay(entity).matching(condition)
+        exprs = [expr for _, expr in statement.assignments]
+        assigned = {_column(entity, name) for name, _ in statement.assignments}
+        used = {_column(entity, p.name) for expr in exprs for p in ir.walk(expr) if isinstance(p, ir.Prop)}
+        columns = [field.name for field in entity.arrow_schema]
+        rows = self._overlay(entity).matching(condition, [c for c in columns if c not in assigned or c in used])
         self._note_absence(entity, condition, rows.num_rows)
         if not rows.num_rows:
             return
-        evaluator = self._evaluator(entity, rows, [expr for _, expr in statement.assignments])
+        evaluator = self._evaluator(entity, rows, exprs)
         names = {p.column: p.name for p in entity.properties} | ENDPOINTS
         public = rows.rename_columns([names.get(c, c) if c != "id" else c for c in rows.column_names])
         for name, expr in statement.assignments:
             values = self._assigned(evaluator, expr, rows.num_rows)
-            public = public.set_column(public.column_names.index(name), name, values)
+            if name in public.column_names:
+                public = public.drop_columns([name])
+            public = public.append_column(name, values)
         found = Findings()
         batch = batch_from_table(entity, public, NOWHERE, found)
         raise_first(tuple(found))

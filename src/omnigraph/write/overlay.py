@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 
 from omnigraph.errors import LimitExceeded
 from omnigraph.schema.catalog import EntityType
-from omnigraph.storage.lookup import locate, locate_ahead, rows_by_id
+from omnigraph.storage.lookup import Tail, locate, locate_ahead, rows_by_id
+from omnigraph.storage.tables import Table
 from omnigraph.write.validation import Base, TableDelta
 
 Test = Callable[[pa.Table], "np.ndarray[tuple[int], np.dtype[np.bool_]]"]
@@ -22,7 +23,7 @@ Test = Callable[[pa.Table], "np.ndarray[tuple[int], np.dtype[np.bool_]]"]
 class Condition:
     """The rows that a statement means: a test of some columns.
 
-    `pinned`: only these ids can match. `is_exact`: all of those that exist do.
+    `pinned`: only these ids can match. `is_exact`: all of those that exist do, and the id is the text of the key.
     """
 
     test: Test
@@ -67,46 +68,51 @@ class Overlay:
         self._parts = [rows]
         return rows
 
-    def matching(self, condition: Condition) -> pa.Table:
-        """Rows, pending and stored, for which a condition holds."""
-        pending = self.pending()
-        kept = pending.filter(pa.array(condition.test(pending))) if pending.num_rows else pending
-        stored = self._stored(condition)
+    def matching(self, condition: Condition, columns: Sequence[str]) -> pa.Table:
+        """Some columns, `id` first, of the rows, pending and stored, for which a condition holds."""
+        kept = _kept(self.pending(), condition).select(list(columns))
+        stored = self._stored(condition, columns)
         shadow = pa.array([*self._ids, *self.removed], pa.string())
         stored = stored.filter(pc.invert(pc.is_in(stored["id"], value_set=shadow))) if len(shadow) else stored
         return pa.concat_tables([kept, stored])
 
     def remove(self, condition: Condition) -> int:
         """Remove the rows, pending and stored, for which a condition holds; how many they are."""
-        pending = self.pending()
-        kept = pending["id"].filter(pa.array(condition.test(pending))).to_pylist() if pending.num_rows else []
-        found = dict.fromkeys((*kept, *(i for i in self._stored_ids(condition) if i not in self._ids)))
+        stored = self._stored(condition, ["id"])["id"].to_pylist()
+        kept = _kept(self.pending(), condition)["id"].to_pylist()
+        found = dict.fromkeys((*kept, *(i for i in stored if i not in self._ids)))
         fresh = [i for i in found if i not in self.removed]
         self.removed.update(dict.fromkeys(fresh))
         return len(fresh)
 
-    def _stored(self, condition: Condition) -> pa.Table:
+    def _stored(self, condition: Condition, columns: Sequence[str]) -> pa.Table:
         key = self.entity.table_key
         table, tail = self._base.table(key), self._base.entry(key).tail
-        everything = [field.name for field in self.entity.arrow_schema]
-        if condition.pinned is None:
-            return rows_by_id(table, self._scanned_ids(condition), tail, everything)
-        rows = rows_by_id(table, condition.pinned, tail, everything)
-        return rows if condition.is_exact else _kept(rows, condition)
+        if condition.is_exact and condition.pinned is not None:
+            return self._by_key(table, tail, condition.pinned, columns)
+        tested = list(dict.fromkeys(("id", *condition.columns)))
+        if condition.pinned is not None:
+            rows = rows_by_id(table, condition.pinned, tail, list(dict.fromkeys((*columns, *tested))))
+            return _kept(rows, condition).select(list(columns))
+        found = _kept(table.scan(tested), condition)
+        # What only the test needs is read of all rows, the rest of those that it keeps.
+        return (
+            found.select(list(columns))
+            if set(columns) <= set(tested)
+            else rows_by_id(table, found["id"].to_pylist(), tail, columns)
+        )
 
-    def _stored_ids(self, condition: Condition) -> Sequence[str]:
-        """As `_stored`, reading no more of the rows than the test needs."""
-        key = self.entity.table_key
-        table, tail = self._base.table(key), self._base.entry(key).tail
-        if condition.pinned is None:
-            return self._scanned_ids(condition)
-        if condition.is_exact:
-            locate_ahead(table, condition.pinned, tail)
-            return locate(table, condition.pinned, tail).ids
-        return _ids(_kept(rows_by_id(table, condition.pinned, tail, _narrow(condition)), condition))
-
-    def _scanned_ids(self, condition: Condition) -> list[str]:
-        return _ids(_kept(self._base.table(self.entity.table_key).scan(_narrow(condition)), condition))
+    def _by_key(self, table: Table, tail: Tail, ids: tuple[str, ...], columns: Sequence[str]) -> pa.Table:
+        """Columns of the rows of some ids which are the texts of their keys: neither of the two has to be read."""
+        key = self.entity.property(self.entity.key[0]).column
+        read = [name for name in columns if name not in ("id", key)]
+        if read:
+            rows = rows_by_id(table, ids, tail, ["id", *read])
+        else:
+            locate_ahead(table, ids, tail)
+            rows = pa.table({"id": pa.array(locate(table, ids, tail).ids, pa.string())})
+        schema = pa.schema([self.entity.arrow_schema.field(name) for name in columns])
+        return pa.Table.from_arrays([rows["id" if name == key else name] for name in columns], schema=schema)
 
     def delta(self) -> TableDelta:
         """What the statements do to the table, all together."""
@@ -120,17 +126,8 @@ class Overlay:
         )  # fmt: skip
 
 
-def _narrow(condition: Condition) -> list[str]:
-    return list(dict.fromkeys(("id", *condition.columns)))
-
-
 def _kept(rows: pa.Table, condition: Condition) -> pa.Table:
     return rows.filter(pa.array(condition.test(rows))) if rows.num_rows else rows
-
-
-def _ids(rows: pa.Table) -> list[str]:
-    ids: list[str] = rows["id"].to_pylist()
-    return ids
 
 
 Overlays = Mapping[str, Overlay]
