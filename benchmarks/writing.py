@@ -120,7 +120,9 @@ def small_writes(directory: Path) -> dict[tuple[str, int], float]:
     from omnigraph import Graph
 
     os.environ["OMNIGRAPH_FSYNC"] = "off"  # unflushed, like its peer
-    people = pa.table({"name": [f"p{i}" for i in range(MILLION)], "age": pa.array([1] * MILLION, pa.int32())})
+    people = pa.table(
+        {"name": [f"p{i}" for i in range(MILLION)], "age": pa.array([i % 90 for i in range(MILLION)], pa.int32())}
+    )
     graph = Graph.init(directory / "million", "node P { name: String @key  age: I32? }")
     graph.load({"P": people})
     graph._store.wait_for_upkeep()
