@@ -24,18 +24,21 @@ def busy_graph(folder: Path, commits: int = 12) -> Graph:
     return graph
 
 
+def _ignore_short_history() -> None:
+    """Not for a while only: that is a switch of the whole process, and some sweeps run in threads."""
+    warnings.filterwarnings("ignore", "keeping .* leaves little", UserWarning)
+
+
 def sweep(graph: Graph, keep: int = 1, **options: Any) -> CleanupReport:
     """A cleanup that has no patience."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        return graph.maintenance.cleanup(keep, confirm=True, **{"grace": 0, **options})
+    _ignore_short_history()
+    return graph.maintenance.cleanup(keep, confirm=True, **{"grace": 0, **options})
 
 
 def leftovers(graph: Graph, keep: int = 1) -> dict[str, int]:
     """What a cleanup without patience would still find."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        report = Graph.open(graph.uri, mode="ro").maintenance.cleanup(keep, grace=0)
+    _ignore_short_history()
+    report = Graph.open(graph.uri, mode="ro").maintenance.cleanup(keep, grace=0)
     return {table.table_key: table.objects_removed for table in report.tables}
 
 

@@ -88,9 +88,8 @@ def write_and_apply(
     writing = beside.submit(write_rows, store, base, effect.rows)
     try:
         mask = _mask(base, effect.ids, tail)
-    except BaseException:
-        writing.exception()  # nothing is left running
-        raise
+    finally:
+        writing.exception()  # waits: nothing is left running
     replaced = ReplaceRows(effect.ids, writing.result())
     return replaced, _update(store, base, replaced.fragments, mask)
 
