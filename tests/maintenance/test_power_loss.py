@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,8 @@ import pytest
 
 from omnigraph import Graph
 from omnigraph.storage import durability
+from omnigraph.storage.layout import manifest_path
+from omnigraph.storage.locks import advisory_lock
 from tests.maintenance.scenes import contents, sweep
 from tests.support.graphs import SMALL, knows, people
 from tests.support.invariants import check_every_version
@@ -69,11 +73,33 @@ def _side(graph: Graph) -> None:
     graph.load({"Person": people("on-dev")}, branch="dev")
 
 
+def _waiting(graph: Graph) -> None:
+    """Writes that find another one at work: they flush while they wait."""
+    for act in (
+        lambda: graph.load({"Person": people("eve")}),
+        lambda: graph.load({"Person": people("eve", "fay", age=5)}, "merge"),
+        lambda: graph.delete("Person", ["eve"]),
+    ):
+        held = threading.Event()
+        other = threading.Thread(target=_hold_turn, args=(graph, held))
+        other.start()
+        held.wait()
+        act()
+        other.join()
+
+
+def _hold_turn(graph: Graph, held: threading.Event) -> None:
+    with advisory_lock(graph._store.root, manifest_path(None)):
+        held.set()
+        time.sleep(0.2)
+
+
 STEPS: dict[str, Callable[[Graph], Any]] = {
     "load": lambda g: g.load({"Person": people("ann", "bob"), "Knows": knows(("ann", "bob"))}),
     "append": lambda g: g.load({"Person": people("cyd")}),
     "upsert": lambda g: g.load({"Person": people("ann", "dan", age=3)}, "merge"),
     "delete": lambda g: g.delete("Person", ["bob"]),
+    "waiting": _waiting,
     "small writes": _small_writes,
     "branch": _side,
     "tag": lambda g: g.tags.create("v1"),

@@ -8,7 +8,8 @@ way.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+import threading
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +17,8 @@ from pathlib import Path
 from omnigraph.storage.calls import record
 from omnigraph.storage.faults import translated
 from omnigraph.storage.layout import GraphRoot
+
+_MAX_REMEMBERED = 4096
 
 
 class Durability:
@@ -26,16 +29,26 @@ class Durability:
         self._enabled = root.is_local and (wanted if enabled is None else enabled)
         self._root = Path(root.uri)
         self._settled: set[Path] = set()
+        self._ahead: dict[str, None] = {}
+        self._lock = threading.Lock()
 
     def sync_files(self, paths: Iterable[str]) -> None:
         """Flush files (relative to the root), their directories, and above those whatever may be new."""
         if not self._enabled:
             return
-        files = [self._root / name for name in paths]
+        files = [self._root / name for name in paths if name not in self._ahead]
         folders = {path.parent for path in files}
         fresh = {parent for folder in folders for parent in self._unsettled(folder)}
         self._sync_all([*files, *(folders | fresh)])
         self._settled |= folders | fresh
+
+    def sync_ahead(self, paths: Sequence[str]) -> None:
+        """Flush files that will have to be flushed soon, and not again then. Only for names that are never reused."""
+        self.sync_files(paths)
+        with self._lock:
+            self._ahead.update(dict.fromkeys(paths))
+            while len(self._ahead) > _MAX_REMEMBERED:
+                del self._ahead[next(iter(self._ahead))]
 
     def sync_ancestors(self, path: str) -> None:
         """Flush a new directory and those above it, so that its entry survives too."""

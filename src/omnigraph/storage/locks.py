@@ -9,7 +9,7 @@ import contextlib
 import fcntl
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from omnigraph.storage.layout import LOCKS, GraphRoot, fnv1a64
 
@@ -17,14 +17,17 @@ MAX_WAIT_SECONDS = 2.0
 
 
 @contextlib.contextmanager
-def advisory_lock(root: GraphRoot, name: str) -> Iterator[None]:
-    """Hold the lock of `name`, or go on without it after a short wait or where locks cannot be had."""
+def advisory_lock(root: GraphRoot, name: str, meanwhile: Callable[[], None] | None = None) -> Iterator[None]:
+    """Hold the lock of `name`, or go on without it after a short wait or where locks cannot be had.
+
+    `meanwhile` is done first where there is somebody to wait for.
+    """
     descriptor = _open(root, name)
     if descriptor is None:
         yield
         return
     try:
-        _acquire(descriptor)
+        _acquire(descriptor, meanwhile)
         yield
     finally:
         os.close(descriptor)
@@ -46,11 +49,13 @@ def _open(root: GraphRoot, name: str) -> int | None:
     return None
 
 
-def _acquire(descriptor: int) -> None:
+def _acquire(descriptor: int, meanwhile: Callable[[], None] | None) -> None:
     """Wait in the kernel, not longer than the limit. Who comes while it is free goes first: strict order is slower."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
+        if meanwhile is not None:
+            meanwhile()
         acquired = threading.Event()
         # A duplicate shares the lock: whoever closes last releases it, so a waiter that is given up harms nobody.
         threading.Thread(target=_wait, args=(os.dup(descriptor), acquired), daemon=True).start()

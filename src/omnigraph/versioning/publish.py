@@ -7,11 +7,13 @@ first, and when the store leaves even that open the caller gets `OutcomeUnknown`
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import random
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from omnigraph import logs
 from omnigraph.errors import (
@@ -60,7 +62,7 @@ class Publisher:
         tip = self._tips.of(plan.branch, plan.native_branch)
         if is_groupable(plan):
             return self._publish_among_others(tip, plan)
-        with tip.turn():
+        with tip.turn(partial(self._flush, plan)):
             return self.publish_in_turn(tip, plan, keep_intent=keep_intent)
 
     def publish_in_turn(self, tip: BranchTip, plan: PublishPlan, *, keep_intent: bool = False) -> GraphCommit:
@@ -84,12 +86,18 @@ class Publisher:
         """Whoever's turn comes first publishes for all who wait and can share a commit; the others find it done."""
         member = tip.gathering.join(plan)
         try:
-            with tip.turn():
+            with tip.turn(partial(self._flush, plan)):
                 if not member.settled:
                     self._publish_together(tip, tip.gathering.take(member))
         finally:
             tip.gathering.leave(member)
         return member.result()
+
+    def _flush(self, plan: PublishPlan) -> None:
+        """What waits for its turn has its files on disk when the turn comes. If that fails, the swap meets it again."""
+        if not plan.has_intent:  # its files were flushed before the intent said that it may be published
+            with contextlib.suppress(StorageError):
+                self._store.durability.sync_ahead([name for change in plan.changes for name in change.files])
 
     def _publish_together(self, tip: BranchTip, members: Sequence[Member]) -> None:
         if len(members) > 1:

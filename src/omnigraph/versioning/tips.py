@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from omnigraph.errors import BranchGone, BranchNotFound, StorageError, VersionNotFound
@@ -87,9 +87,12 @@ class BranchTip:
         return self._queue.is_held
 
     @contextmanager
-    def turn(self) -> Iterator[None]:
-        """Queue in front of the swap: fairly in this process, politely among processes on a local disk."""
-        with self._queue.turn(), advisory_lock(self._store.root, self.location):
+    def turn(self, meanwhile: Callable[[], None] | None = None) -> Iterator[None]:
+        """Queue in front of the swap: fairly in this process, politely among processes on a local disk.
+
+        `meanwhile` is done where another process has the turn.
+        """
+        with self._queue.turn(), advisory_lock(self._store.root, self.location, meanwhile):
             yield
 
     @property
