@@ -37,6 +37,9 @@ Kernel = Callable[..., Values]
 class Runner(Protocol):
     """Runs one kernel over every block of a direction and joins what they return."""
 
+    def degrees(self, direction: str) -> Ints:
+        """How many neighbours each node has."""
+
     def run(self, direction: str, kernel: Kernel, *vectors: Values) -> Values:
         """Values for all nodes, in node order."""
 
@@ -73,6 +76,10 @@ class LocalRunner:
 
     def __init__(self, rows: Callable[[str], Rows]) -> None:
         self._rows = rows
+
+    def degrees(self, direction: str) -> Ints:
+        """How many neighbours each node has."""
+        return self._rows(direction).degrees()
 
     def run(self, direction: str, kernel: Kernel, *vectors: Values) -> Values:
         """Values for all nodes, in node order."""

@@ -1,0 +1,221 @@
+"""Tasks that stay: one Spark job whose tasks take one piece of work after the other from the driver.
+
+    driver: `do(step, items)` -> a socket for each task -> task: `serve(step, item)` -> the answer, back on the socket
+
+A job of Spark's costs more than many steps of an algorithm do. Here a step costs a message to each task and one back;
+arrays go through files. Items go to whichever tasks are there, and to the one that had an item before if it is free,
+so fewer slots than tasks make a step slower and nothing else. A task that dies is started again by Spark, and its item
+goes to another meanwhile. Where no task can reach the driver, each step is a job of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import socket
+import struct
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import Connection, answer_challenge, deliver_challenge, wait
+from typing import TYPE_CHECKING, Any
+
+from omnigraph.execution.spark.tasks import accepted, answered
+from omnigraph.pipeline.driving import as_refusal, done_by_tasks
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Serve = Callable[[Any, Any], Any]
+"""Does one item of a step. It may remember what it likes: it lasts as long as its task."""
+
+_MEET_SECONDS = 10
+_LOOK_SECONDS = 0.5
+_LEAVE_SECONDS = 10
+_KEEP_ALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 4}
+_GONE = (EOFError, OSError)
+_Greeting = Callable[[Connection, bytes], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Meeting:
+    """Where tasks find the driver, and how both know each other."""
+
+    host: str
+    port: int
+    secret: bytes
+
+
+class StandingTasks:
+    """The driver's side. The job begins with the first step and ends with `close`.
+
+    `begin` makes, in each task, what does the work there; `purpose` says in an error what the tasks were for.
+    """
+
+    def __init__(self, spark: SparkSession, begin: Callable[[], Serve], purpose: str) -> None:
+        self._spark = spark
+        self._begin = begin
+        self._purpose = purpose
+        self._name = f"omnigraph-standing-{secrets.token_hex(8)}"
+        self._secret = secrets.token_bytes(32)
+        self._door: socket.socket | None = None
+        self._job: threading.Thread | None = None
+        self._failure: Exception | None = None
+        self._busy: dict[Connection, int] = {}
+        self._idle: list[Connection] = []
+        self._had: dict[int, Connection] = {}
+        self._is_out_of_reach = False
+
+    def do(self, step: Any, items: Sequence[Any]) -> list[Any]:
+        """One step: every item is served, and the answers are in their order."""
+        if not self._is_out_of_reach:
+            found = self._stepped(step, items)
+            if found is not None:
+                return found
+            self._is_out_of_reach = True
+        begin = self._begin
+        return done_by_tasks(self._spark, lambda item: begin()(step, item), items, self._purpose)
+
+    def _stepped(self, step: Any, items: Sequence[Any]) -> list[Any] | None:
+        """The answers of tasks that stay; None where none can reach this process."""
+        door = self._opened(len(items))
+        waiting = set(range(len(items)))
+        answers: dict[int, Any] = {}
+        while len(answers) < len(items):
+            self._hand_out(step, items, waiting)
+            is_over = self._job is None or not self._job.is_alive()  # asked first: what it sent before is still heard
+            for ready in wait([door, *self._busy, *self._idle], _LOOK_SECONDS):
+                if isinstance(ready, Connection):
+                    self._hear(ready, answers, waiting)
+                else:
+                    self._admit(door)
+            if is_over and not self._busy and not self._idle and waiting:
+                self.close()
+                if self._failure is not None:
+                    raise as_refusal(self._failure, self._purpose) from self._failure
+                return None
+        return accepted([answers[number] for number in range(len(items))])
+
+    def _hand_out(self, step: Any, items: Sequence[Any], waiting: set[int]) -> None:
+        """An item to each task that is free: one that it had before, else one that nobody has had, else any."""
+        while waiting and self._idle:
+            task = self._idle.pop(0)
+            number = min(waiting, key=lambda n: (self._had.get(n) is not task, n in self._had, n))
+            try:
+                task.send((step, items[number]))
+            except _GONE:
+                self._drop(task)
+                continue
+            waiting.remove(number)
+            self._busy[task] = number
+            self._had[number] = task
+
+    def _hear(self, task: Connection, answers: dict[int, Any], waiting: set[int]) -> None:
+        number = self._busy.pop(task, None)
+        try:
+            answer = task.recv()
+        except _GONE:  # it died, or Spark ended it: another takes its item
+            self._drop(task)
+            waiting |= set() if number is None else {number}
+            return
+        assert number is not None, "a task that was asked nothing said something"
+        answers[number] = answer
+        self._idle.append(task)
+
+    def _drop(self, task: Connection) -> None:
+        task.close()
+        self._idle = [each for each in self._idle if each is not task]
+        self._had = {number: each for number, each in self._had.items() if each is not task}
+
+    def _admit(self, door: socket.socket) -> None:
+        """Let in a task that knows the secret."""
+        with contextlib.suppress(*_GONE, AuthenticationError):
+            caller, _ = door.accept()
+            self._idle.append(_greeted(caller, deliver_challenge, answer_challenge, self._secret))
+
+    def _opened(self, count: int) -> socket.socket:
+        """Where tasks knock. The job starts when it is asked for first."""
+        if self._door is None:
+            context = self._spark.sparkContext
+            told = context.getConf()
+            host = str(told.get("spark.driver.host"))
+            self._door = socket.create_server((str(told.get("spark.driver.bindAddress", host)), 0))
+            self._door.settimeout(_MEET_SECONDS)
+            # A cluster may grow, and what is too many waits there: here the slots are known.
+            is_local = context.master.partition("[")[0] == "local"
+            meeting = _Meeting(host, self._door.getsockname()[1], self._secret)
+            self._start(meeting, min(count, context.defaultParallelism) if is_local else count)
+        return self._door
+
+    def _start(self, meeting: _Meeting, count: int) -> None:
+        from pyspark import InheritableThread
+
+        context, begin, name = self._spark.sparkContext, self._begin, self._name
+
+        def stay() -> None:
+            try:
+                context.addJobTag(name)
+                context.parallelize(range(count), count).foreach(lambda _: stand(meeting, begin))
+            except Exception as error:  # noqa: BLE001 - raised by the step that waits for an answer
+                self._failure = error
+
+        self._job = InheritableThread(target=stay, name=name, daemon=True)
+        self._job.start()
+
+    def close(self) -> None:
+        """End the job: tasks see that nobody is there any more."""
+        for task in (*self._busy, *self._idle):
+            task.close()
+        self._busy, self._idle, self._had = {}, [], {}
+        if self._door is not None:
+            self._door.close()
+        if self._job is not None:
+            self._job.join(_LEAVE_SECONDS)
+            if self._job.is_alive():  # it has tasks that no slot was free for
+                self._spark.sparkContext.cancelJobsWithTag(self._name)
+                self._job.join()
+        self._door = self._job = None
+
+
+def stand(meeting: _Meeting, begin: Callable[[], Serve]) -> None:
+    """The task's side: serve until the driver has gone. A driver that cannot be reached does without this task."""
+    try:
+        caller = socket.create_connection((meeting.host, meeting.port), _MEET_SECONDS)
+        driver = _greeted(caller, answer_challenge, deliver_challenge, meeting.secret)
+    except (*_GONE, AuthenticationError):
+        return
+    serve = begin()
+    with driver:
+        while True:
+            try:
+                step, item = driver.recv()
+            except _GONE:
+                return
+            answer = answered(partial(serve, step, item))
+            with contextlib.suppress(*_GONE):
+                driver.send(answer)
+
+
+def _greeted(caller: socket.socket, first: _Greeting, second: _Greeting, secret: bytes) -> Connection:
+    """A connection to somebody who knows the secret. Whoever says nothing is not waited for."""
+    caller.settimeout(None)
+    caller.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    caller.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # a machine that dies says nothing either
+    for name, value in _KEEP_ALIVE.items():
+        if hasattr(socket, name):
+            caller.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    patience = socket.SOL_SOCKET, socket.SO_RCVTIMEO
+    caller.setsockopt(*patience, struct.pack("ll", _MEET_SECONDS, 0))
+    met = Connection(os.dup(caller.fileno()))
+    with caller:
+        try:
+            first(met, secret)
+            second(met, secret)
+        except BaseException:
+            met.close()
+            raise
+        caller.setsockopt(*patience, struct.pack("ll", 0, 0))
+    return met
