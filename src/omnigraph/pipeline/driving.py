@@ -22,15 +22,22 @@ def done_by_tasks(spark: SparkSession, work: Callable[[Any], Any], items: Sequen
     """
     if not items:
         return []
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
     try:
         tasks = spark.sparkContext.parallelize(items, len(items))
         return accepted(tasks.map(lambda item: answered(lambda: work(item))).collect())
-    except (PySparkException, Py4JError, OSError, AttributeError) as error:
-        # A task failed too often, or the session was stopped: a stopped one lacks the attributes of a live one.
+    except failures() as error:
         raise as_refusal(error, purpose) from error
+
+
+def failures() -> tuple[type[Exception], ...]:
+    """What Spark raises when a task failed too often, or when the session was stopped.
+
+    A stopped one lacks the attributes of a live one.
+    """
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    return PySparkException, Py4JError, OSError, AttributeError
 
 
 def as_refusal(error: Exception, purpose: str) -> OmnigraphError:

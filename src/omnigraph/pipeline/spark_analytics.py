@@ -24,7 +24,7 @@ from omnigraph.execution.analytics.view import GraphView
 from omnigraph.execution.spark.workers import store_of
 from omnigraph.graph import Graph
 from omnigraph.handles.analytics import Edges
-from omnigraph.pipeline.spark_session import require_tasks
+from omnigraph.pipeline.spark_session import frame_of, require_tasks
 from omnigraph.pipeline.standing import StandingTasks
 from omnigraph.storage.layout import STAGING
 from omnigraph.versioning.refs import MAIN
@@ -87,7 +87,7 @@ class SparkAnalytics:
         finally:
             for each in runners:
                 each.close()
-        return self._spark.createDataFrame(table)
+        return frame_of(self._spark, table)
 
 
 class SparkRunner:
@@ -134,9 +134,10 @@ class SparkRunner:
             rounds = -(-len(rows.neighbours) // (_EDGES_PER_BLOCK * self._parallelism))
             paths: list[str] = []
             for number, block in enumerate(rows.blocks(max(1, rounds) * self._parallelism)):
-                path = f"{self._scratch}/{direction}-{number}.npy"
-                header = np.array([block.begin, len(block.starts)], np.int64)
-                self._objects.put_new(path, _packed(header, block.starts, block.neighbours), flush=False)
+                path = f"{self._scratch}/{direction}-{number}"
+                header = np.array([block.begin], np.int64)
+                self._objects.put_new(f"{path}-starts.npy", _packed(header, block.starts), flush=False)
+                self._objects.put_new(f"{path}-neighbours.npy", _packed(block.neighbours), flush=False)
                 paths.append(path)
             self._cut[direction] = paths
         return self._cut[direction]
@@ -169,9 +170,8 @@ class _Steps:
 
 def _block_at(uri: str, path: str) -> Block:
     """A block of the scratch space."""
-    data = _array_at(uri, path)
-    begin, length = int(data[0]), int(data[1])
-    return Block(begin, data[2 : 2 + length], data[2 + length :])
+    begin, starts = np.split(_array_at(uri, f"{path}-starts.npy"), [1])
+    return Block(int(begin[0]), starts, _array_at(uri, f"{path}-neighbours.npy"))
 
 
 def _array_at(uri: str, path: str) -> Values:

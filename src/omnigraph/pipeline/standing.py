@@ -24,7 +24,7 @@ from multiprocessing.connection import Connection, answer_challenge, deliver_cha
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.execution.spark.tasks import accepted, answered
-from omnigraph.pipeline.driving import as_refusal, done_by_tasks
+from omnigraph.pipeline.driving import as_refusal, done_by_tasks, failures
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,9 +32,12 @@ if TYPE_CHECKING:
 Serve = Callable[[Any, Any], Any]
 """Does one item of a step. It may remember what it likes: it lasts as long as its task."""
 
-_MEET_SECONDS = 10
+_REACH_SECONDS = 10
+_GREET_SECONDS = 5
+_ANSWER_SECONDS = 600
+"""How long a task waits to be let in: the driver looks for tasks only when it has work."""
 _LOOK_SECONDS = 0.5
-_LEAVE_SECONDS = 10
+_LEAVE_SECONDS = 5
 _KEEP_ALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 4}
 _GONE = (EOFError, OSError)
 _Greeting = Callable[[Connection, bytes], None]
@@ -134,7 +137,7 @@ class StandingTasks:
         """Let in a task that knows the secret."""
         with contextlib.suppress(*_GONE, AuthenticationError):
             caller, _ = door.accept()
-            self._idle.append(_greeted(caller, deliver_challenge, answer_challenge, self._secret))
+            self._idle.append(_greeted(caller, (deliver_challenge, answer_challenge), self._secret, _GREET_SECONDS))
 
     def _opened(self, count: int) -> socket.socket:
         """Where tasks knock. The job starts when it is asked for first."""
@@ -143,7 +146,7 @@ class StandingTasks:
             told = context.getConf()
             host = str(told.get("spark.driver.host"))
             self._door = socket.create_server((str(told.get("spark.driver.bindAddress", host)), 0))
-            self._door.settimeout(_MEET_SECONDS)
+            self._door.settimeout(_GREET_SECONDS)
             # A cluster may grow, and what is too many waits there: here the slots are known.
             is_local = context.master.partition("[")[0] == "local"
             meeting = _Meeting(host, self._door.getsockname()[1], self._secret)
@@ -159,7 +162,7 @@ class StandingTasks:
             try:
                 context.addJobTag(name)
                 context.parallelize(range(count), count).foreach(lambda _: stand(meeting, begin))
-            except Exception as error:  # noqa: BLE001 - raised by the step that waits for an answer
+            except failures() as error:  # raised by the step that waits for an answer
                 self._failure = error
 
         self._job = InheritableThread(target=stay, name=name, daemon=True)
@@ -183,8 +186,8 @@ class StandingTasks:
 def stand(meeting: _Meeting, begin: Callable[[], Serve]) -> None:
     """The task's side: serve until the driver has gone. A driver that cannot be reached does without this task."""
     try:
-        caller = socket.create_connection((meeting.host, meeting.port), _MEET_SECONDS)
-        driver = _greeted(caller, answer_challenge, deliver_challenge, meeting.secret)
+        caller = socket.create_connection((meeting.host, meeting.port), _REACH_SECONDS)
+        driver = _greeted(caller, (answer_challenge, deliver_challenge), meeting.secret, _ANSWER_SECONDS)
     except (*_GONE, AuthenticationError):
         return
     serve = begin()
@@ -199,7 +202,7 @@ def stand(meeting: _Meeting, begin: Callable[[], Serve]) -> None:
                 driver.send(answer)
 
 
-def _greeted(caller: socket.socket, first: _Greeting, second: _Greeting, secret: bytes) -> Connection:
+def _greeted(caller: socket.socket, words: Sequence[_Greeting], secret: bytes, seconds: int) -> Connection:
     """A connection to somebody who knows the secret. Whoever says nothing is not waited for."""
     caller.settimeout(None)
     caller.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -208,14 +211,12 @@ def _greeted(caller: socket.socket, first: _Greeting, second: _Greeting, secret:
         if hasattr(socket, name):
             caller.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
     patience = socket.SOL_SOCKET, socket.SO_RCVTIMEO
-    caller.setsockopt(*patience, struct.pack("ll", _MEET_SECONDS, 0))
+    caller.setsockopt(*patience, struct.pack("ll", seconds, 0))
     met = Connection(os.dup(caller.fileno()))
-    with caller:
-        try:
-            first(met, secret)
-            second(met, secret)
-        except BaseException:
-            met.close()
-            raise
+    with caller, contextlib.ExitStack() as otherwise:
+        otherwise.callback(met.close)
+        for word in words:
+            word(met, secret)
         caller.setsockopt(*patience, struct.pack("ll", 0, 0))
+        otherwise.pop_all()
     return met
