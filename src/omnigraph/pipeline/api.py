@@ -12,12 +12,13 @@ import pyarrow as pa
 
 from omnigraph.errors import InvalidArgument, JobError, OmnigraphError
 from omnigraph.graph import Graph
-from omnigraph.pipeline.bulk_load import MAX_PARTITIONS, BulkLoad, FrameSource, Progress, reason_in, run_load
+from omnigraph.pipeline.bulk_load import MAX_PARTITIONS, BulkLoad, FrameSource, reason_in, run_load
 from omnigraph.pipeline.job import Job, JobSource
 from omnigraph.pipeline.reading import lines_begun
 from omnigraph.pipeline.settle import LoadTerms
 from omnigraph.pipeline.sources import CSV, JSONL, ORC, Files, Split, expand_paths, format_of, plan_splits
 from omnigraph.pipeline.spark_session import adopt, frame_of, require_tasks
+from omnigraph.pipeline.standing import Progress
 from omnigraph.schema.catalog import Catalog, EntityType
 from omnigraph.versioning.refs import MAIN
 from omnigraph.write.load import MODES, LoadResult

@@ -25,6 +25,7 @@ VALUE = "value"
 """The column that a stream is cut by."""
 
 _SAMPLE = 1 << 15
+_DESCRIPTION, _PADDING = 4096, 4 * 64
 Offsets = np.ndarray[Any, np.dtype[np.int64]]
 
 
@@ -62,8 +63,9 @@ class Piece:
 
 def cut(path: str, streams: Mapping[Stream, pa.Table], objects: ObjectStore, by: str = VALUE) -> CutFile:
     """Cut streams by a text column that has no nulls, and leave them in one object."""
-    sink = pa.BufferOutputStream()
     pieces: dict[Stream, Offsets] = {}
+    body = pa.allocate_buffer(sum(map(_room, streams.values())))  # at once: one that grows is copied again and again
+    sink = pa.FixedSizeBufferWriter(body)
     for stream, table in streams.items():
         bounds = [sink.tell()]
         for piece in _by_bucket(table, by):
@@ -72,8 +74,13 @@ def cut(path: str, streams: Mapping[Stream, pa.Table], objects: ObjectStore, by:
                     writer.write_table(piece)
             bounds.append(sink.tell())
         pieces[stream] = np.array(bounds, np.int64)
-    objects.put_new(path, sink.getvalue(), flush=False)
+    objects.put_new(path, body.slice(0, sink.tell()), flush=False)
     return CutFile(path, pieces)
+
+
+def _room(table: pa.Table) -> int:
+    """More bytes than the pieces of a table take: every buffer of every piece is padded, and every piece described."""
+    return int(table.nbytes) + BUCKETS * (_DESCRIPTION + _PADDING * table.num_columns)
 
 
 def bucket_of(values: Sequence[str]) -> list[int]:

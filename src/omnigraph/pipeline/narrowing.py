@@ -45,10 +45,14 @@ Tasks = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 
 
 class Screener:
-    """Has large loads screened by tasks. What was cut once is used again when a load is judged again."""
+    """Has large loads screened by tasks. What was cut once is used again when a load is judged again.
 
-    def __init__(self, tasks: Tasks, parallelism: int) -> None:
+    `rest` is called when nothing more is to be done by tasks for now.
+    """
+
+    def __init__(self, tasks: Tasks, rest: Callable[[], None], parallelism: int) -> None:
         self._tasks = tasks
+        self.rest = rest
         self._parallelism = max(1, parallelism)
         self._cut: dict[str, CutFile] = {}
 

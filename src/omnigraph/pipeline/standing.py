@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pickle
 import secrets
 import socket
 import struct
@@ -32,12 +33,16 @@ if TYPE_CHECKING:
 Serve = Callable[[Any, Any], Any]
 """Does one item of a step. It may remember what it likes: it lasts as long as its task."""
 
+Progress = Callable[[int, int], None]
+"""Hears how many of how many items are done."""
+
 _REACH_SECONDS = 10
 _GREET_SECONDS = 5
 _ANSWER_SECONDS = 600
 """How long a task waits to be let in: the driver looks for tasks only when it has work."""
 _LOOK_SECONDS = 0.5
-_LEAVE_SECONDS = 5
+_LEAVE_SECONDS = 5.0
+_TASKS_ON_A_CLUSTER = 256
 _KEEP_ALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 4}
 _GONE = (EOFError, OSError)
 _Greeting = Callable[[Connection, bytes], None]
@@ -67,28 +72,32 @@ class StandingTasks:
         self._door: socket.socket | None = None
         self._job: threading.Thread | None = None
         self._failure: Exception | None = None
+        self._expected = 0
         self._busy: dict[Connection, int] = {}
         self._idle: list[Connection] = []
         self._had: dict[int, Connection] = {}
+        self._told: dict[Connection, bytes] = {}
         self._is_out_of_reach = False
 
-    def do(self, step: Any, items: Sequence[Any]) -> list[Any]:
+    def do(self, step: Any, items: Sequence[Any], progress: Progress | None = None) -> list[Any]:
         """One step: every item is served, and the answers are in their order."""
         if not self._is_out_of_reach:
-            found = self._stepped(step, items)
+            found = self._stepped(step, items, progress or _nobody)
             if found is not None:
                 return found
             self._is_out_of_reach = True
         begin = self._begin
         return done_by_tasks(self._spark, lambda item: begin()(step, item), items, self._purpose)
 
-    def _stepped(self, step: Any, items: Sequence[Any]) -> list[Any] | None:
+    def _stepped(self, step: Any, items: Sequence[Any], progress: Progress) -> list[Any] | None:
         """The answers of tasks that stay; None where none can reach this process."""
         door = self._opened(len(items))
         waiting = set(range(len(items)))
         answers: dict[int, Any] = {}
+        said = pickle.dumps(step)
         while len(answers) < len(items):
-            self._hand_out(step, items, waiting)
+            self._hand_out(said, items, waiting)
+            progress(len(answers), len(items))
             is_over = self._job is None or not self._job.is_alive()  # asked first: what it sent before is still heard
             for ready in wait([door, *self._busy, *self._idle], _LOOK_SECONDS):
                 if isinstance(ready, Connection):
@@ -100,21 +109,24 @@ class StandingTasks:
                 if self._failure is not None:
                     raise as_refusal(self._failure, self._purpose) from self._failure
                 return None
+        progress(len(items), len(items))
         return accepted([answers[number] for number in range(len(items))])
 
-    def _hand_out(self, step: Any, items: Sequence[Any], waiting: set[int]) -> None:
-        """An item to each task that is free: one that it had before, else one that nobody has had, else any."""
+    def _hand_out(self, step: bytes, items: Sequence[Any], waiting: set[int]) -> None:
+        """An item to each task that is free: one that it had before, else one that nobody has had, else any.
+
+        A task is told the step once.
+        """
         while waiting and self._idle:
             task = self._idle.pop(0)
             number = min(waiting, key=lambda n: (self._had.get(n) is not task, n in self._had, n))
             try:
-                task.send((step, items[number]))
+                task.send((None if self._told.get(task) is step else step, items[number]))
             except _GONE:
                 self._drop(task)
                 continue
             waiting.remove(number)
-            self._busy[task] = number
-            self._had[number] = task
+            self._busy[task], self._had[number], self._told[task] = number, task, step
 
     def _hear(self, task: Connection, answers: dict[int, Any], waiting: set[int]) -> None:
         number = self._busy.pop(task, None)
@@ -130,6 +142,7 @@ class StandingTasks:
 
     def _drop(self, task: Connection) -> None:
         task.close()
+        self._told.pop(task, None)
         self._idle = [each for each in self._idle if each is not task]
         self._had = {number: each for number, each in self._had.items() if each is not task}
 
@@ -143,14 +156,14 @@ class StandingTasks:
         """Where tasks knock. The job starts when it is asked for first."""
         if self._door is None:
             context = self._spark.sparkContext
-            told = context.getConf()
-            host = str(told.get("spark.driver.host"))
-            self._door = socket.create_server((str(told.get("spark.driver.bindAddress", host)), 0))
+            host = str(self._spark.conf.get("spark.driver.host"))
+            self._door = socket.create_server((str(self._spark.conf.get("spark.driver.bindAddress", host)), 0))
             self._door.settimeout(_GREET_SECONDS)
-            # A cluster may grow, and what is too many waits there: here the slots are known.
+            # Here the slots are known. A cluster may grow; those that find no slot are called off in the end.
             is_local = context.master.partition("[")[0] == "local"
-            meeting = _Meeting(host, self._door.getsockname()[1], self._secret)
-            self._start(meeting, min(count, context.defaultParallelism) if is_local else count)
+            slots = context.defaultParallelism if is_local else max(context.defaultParallelism, _TASKS_ON_A_CLUSTER)
+            self._expected, self._failure = min(count, slots), None
+            self._start(_Meeting(host, self._door.getsockname()[1], self._secret), self._expected)
         return self._door
 
     def _start(self, meeting: _Meeting, count: int) -> None:
@@ -169,15 +182,16 @@ class StandingTasks:
         self._job.start()
 
     def close(self) -> None:
-        """End the job: tasks see that nobody is there any more."""
+        """End the job: tasks see that nobody is there any more. Another step starts another job."""
+        all_came = len(self._busy) + len(self._idle) == self._expected
         for task in (*self._busy, *self._idle):
             task.close()
-        self._busy, self._idle, self._had = {}, [], {}
+        self._busy, self._idle, self._had, self._told = {}, [], {}, {}
         if self._door is not None:
             self._door.close()
         if self._job is not None:
-            self._job.join(_LEAVE_SECONDS)
-            if self._job.is_alive():  # it has tasks that no slot was free for
+            self._job.join(_LEAVE_SECONDS if all_came else _LEAVE_SECONDS / 5)
+            if self._job.is_alive():
                 self._spark.sparkContext.cancelJobsWithTag(self._name)
                 self._job.join()
         self._door = self._job = None
@@ -191,12 +205,14 @@ def stand(meeting: _Meeting, begin: Callable[[], Serve]) -> None:
     except (*_GONE, AuthenticationError):
         return
     serve = begin()
+    step: Any = None
     with driver:
         while True:
             try:
-                step, item = driver.recv()
+                said, item = driver.recv()
             except _GONE:
                 return
+            step = step if said is None else pickle.loads(said)
             answer = answered(partial(serve, step, item))
             with contextlib.suppress(*_GONE):
                 driver.send(answer)
@@ -220,3 +236,7 @@ def _greeted(caller: socket.socket, words: Sequence[_Greeting], secret: bytes, s
         caller.setsockopt(*patience, struct.pack("ll", 0, 0))
         otherwise.pop_all()
     return met
+
+
+def _nobody(_done: int, _total: int) -> None:
+    """Nobody listens."""
