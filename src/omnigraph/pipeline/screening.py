@@ -30,7 +30,7 @@ MAX_OUTSIDE = 100_000
 _SCHEMAS = {
     ID: pa.schema({VALUE: pa.string()}),
     ENDS: pa.schema({VALUE: pa.string()}),
-    SOURCES: pa.schema({VALUE: pa.string(), "count": pa.int64()}),
+    SOURCES: pa.schema({VALUE: pa.string(), "count": pa.int32()}),
     UNIQUE: pa.schema({VALUE: pa.string(), "id": pa.string()}),
 }
 
