@@ -104,8 +104,9 @@ def _is_flat(kind: pa.DataType) -> bool:
 
 def _room(table: pa.Table) -> int:
     """More bytes than the pieces of a flat table take."""
-    around = int(table.schema.serialize().size) + _DESCRIPTION * (1 + table.num_columns)
-    return int(table.nbytes) + BUCKETS * around
+    around: int = table.schema.serialize().size + _DESCRIPTION * (1 + table.num_columns)
+    values: int = table.nbytes
+    return values + BUCKETS * around
 
 
 def bucket_of(values: Sequence[str]) -> list[int]:
