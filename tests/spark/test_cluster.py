@@ -21,7 +21,12 @@ from tests.spark.driver import EXECUTORS
 from tests.support.graphs import EXPIRED
 
 SCHEMA = "node Person { name: String @key  age: I32? }\nedge Knows: Person -> Person"
-FEW = ["test_load.py::test_parquet_of_every_type_in_one_commit", "test_load.py::test_merge_and_overwrite"]
+FEW = [
+    "test_load.py::test_parquet_of_every_type_in_one_commit",
+    "test_load.py::test_merge_and_overwrite",
+    "test_standing.py::test_one_job_takes_many_steps",
+    "test_datasource.py::test_analytics_are_those_of_one_process",
+]
 MORE = [
     "test_load.py::test_what_one_process_refuses_spark_refuses",
     "test_load.py::test_rejected_rows_are_left_out_and_listed",

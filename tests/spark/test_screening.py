@@ -243,6 +243,23 @@ def test_texts_meet_in_their_bucket_however_they_are_held(graph: Graph) -> None:
     assert max(map(len, read)) < 2 * len(texts) / 8
 
 
+@pytest.mark.parametrize("count", [0, 1, 2, 300, 5000])
+def test_pieces_of_any_kind_and_size_find_room(graph: Graph, count: int) -> None:
+    texts = pa.array([f"v{i}" * (i % 7) for i in range(count)], pa.string())
+    some = pa.array([None if i % 3 else "x" * (i % 40) for i in range(count)], pa.string())
+    flat = pa.table({"value": texts, "id": some, "count": pa.array(range(count), pa.int32())})
+    halves = pa.concat_tables([flat.slice(0, count // 2), flat.slice(count // 2)])
+    nested = pa.table({"value": texts, "list": pa.array([[i, i] for i in range(count)], pa.list_(pa.int64()))})
+    streams = {Stream(name, "t"): table for name, table in {"a": flat, "b": halves, "c": nested}.items()}
+    objects = graph.repository.store.objects
+    for number, chosen in enumerate([streams, {s: t for s, t in streams.items() if s.what != "c"}]):
+        file = cut(f"__staging/test-{count}-{number}", chosen, objects)
+        for stream, table in chosen.items():
+            piece = file.piece(stream, 0, BUCKETS)
+            found = read_pieces([piece] if piece else [], table.schema, objects)
+            assert sorted(map(repr, found.to_pylist())) == sorted(map(repr, table.to_pylist()))
+
+
 def test_places_take_little_room() -> None:
     """Rows that follow each other are one range, whatever the batches they came in; others keep their own numbers."""
     parts = (("a", range(1, 5)), ("a", [5, 6]), ("a", [9, 12]), ("b", [13]), (None, []), ("b", [14, 15]))

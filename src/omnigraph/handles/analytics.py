@@ -41,7 +41,7 @@ class Analytics:
     def degrees(self, edges: Edges, at: Target = None) -> pa.Table:
         """Edges out of, into and at each node: columns `out_degree`, `in_degree` and `degree`."""
         view, runner = self._view(edges, at)
-        out, into = algorithms.degrees(runner, algorithms.OUT), algorithms.degrees(runner, algorithms.IN)
+        out, into = runner.degrees(algorithms.OUT), runner.degrees(algorithms.IN)
         table = view.table("out_degree", out)
         return table.append_column("in_degree", pa.array(into)).append_column("degree", pa.array(out + into))
 

@@ -12,12 +12,13 @@ import pyarrow as pa
 
 from omnigraph.errors import InvalidArgument, JobError, OmnigraphError
 from omnigraph.graph import Graph
-from omnigraph.pipeline.bulk_load import MAX_PARTITIONS, BulkLoad, FrameSource, Progress, reason_in, run_load
+from omnigraph.pipeline.bulk_load import MAX_PARTITIONS, BulkLoad, FrameSource, reason_in, run_load
 from omnigraph.pipeline.job import Job, JobSource
 from omnigraph.pipeline.reading import lines_begun
 from omnigraph.pipeline.settle import LoadTerms
 from omnigraph.pipeline.sources import CSV, JSONL, ORC, Files, Split, expand_paths, format_of, plan_splits
-from omnigraph.pipeline.spark_session import adopt, require_tasks
+from omnigraph.pipeline.spark_session import adopt, frame_of, require_tasks
+from omnigraph.pipeline.standing import Progress
 from omnigraph.schema.catalog import Catalog, EntityType
 from omnigraph.versioning.refs import MAIN
 from omnigraph.write.load import MODES, LoadResult
@@ -210,7 +211,7 @@ def _frame(spark: SparkSession, value: Any) -> DataFrame:
         frame: DataFrame = value
         return frame
     if isinstance(value, pa.Table) or hasattr(value, "__arrow_c_stream__"):
-        return spark.createDataFrame(pa.table(value))
+        return frame_of(spark, pa.table(value))
     if type(value).__module__.partition(".")[0] == "pandas":
         return spark.createDataFrame(value)
     raise InvalidArgument(

@@ -25,6 +25,7 @@ VALUE = "value"
 """The column that a stream is cut by."""
 
 _SAMPLE = 1 << 15
+_DESCRIPTION = 1024
 Offsets = np.ndarray[Any, np.dtype[np.int64]]
 
 
@@ -62,18 +63,50 @@ class Piece:
 
 def cut(path: str, streams: Mapping[Stream, pa.Table], objects: ObjectStore, by: str = VALUE) -> CutFile:
     """Cut streams by a text column that has no nulls, and leave them in one object."""
-    sink = pa.BufferOutputStream()
     pieces: dict[Stream, Offsets] = {}
+    sink = _Sink(streams.values())
     for stream, table in streams.items():
-        bounds = [sink.tell()]
+        bounds = [sink.file.tell()]
         for piece in _by_bucket(table, by):
             if piece.num_rows:
-                with ipc.new_stream(sink, piece.schema) as writer:
+                with ipc.new_stream(sink.file, piece.schema) as writer:
                     writer.write_table(piece)
-            bounds.append(sink.tell())
+            bounds.append(sink.file.tell())
         pieces[stream] = np.array(bounds, np.int64)
-    objects.put_new(path, sink.getvalue(), flush=False)
+    objects.put_new(path, sink.written(), flush=False)
     return CutFile(path, pieces)
+
+
+class _Sink:
+    """Where the pieces of tables go: memory that is taken at once, since what grows is copied again and again.
+
+    How much that is can be told of flat columns: their bytes, and for each piece its description and some padding.
+    """
+
+    def __init__(self, tables: Iterable[pa.Table]) -> None:
+        given = list(tables)
+        self._room: pa.Buffer | None = None
+        self.file: Any = None
+        if all(_is_flat(field.type) for table in given for field in table.schema):
+            self._room = pa.allocate_buffer(sum(map(_room, given)))
+            self.file = pa.FixedSizeBufferWriter(self._room)
+        else:
+            self.file = pa.BufferOutputStream()
+
+    def written(self) -> pa.Buffer:
+        """What was written."""
+        return self.file.getvalue() if self._room is None else self._room.slice(0, self.file.tell())
+
+
+def _is_flat(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_primitive(kind))
+
+
+def _room(table: pa.Table) -> int:
+    """More bytes than the pieces of a flat table take."""
+    around: int = table.schema.serialize().size + _DESCRIPTION * (1 + table.num_columns)
+    values: int = table.nbytes
+    return values + BUCKETS * around
 
 
 def bucket_of(values: Sequence[str]) -> list[int]:
@@ -119,9 +152,9 @@ def distinct(columns: Sequence[pa.ChunkedArray]) -> pa.Table:
 def counted(column: pa.ChunkedArray) -> pa.Table:
     """The values of a column and how often each is there, as a stream; the counts of a value add up."""
     if _hardly_repeats(column):
-        return pa.table({VALUE: column, "count": pa.array(np.ones(len(column), np.int64))})
+        return pa.table({VALUE: column, "count": pa.array(np.ones(len(column), np.int32))})
     found = pc.value_counts(column)
-    return pa.table({VALUE: found.field("values"), "count": found.field("counts")})
+    return pa.table({VALUE: found.field("values"), "count": found.field("counts").cast(pa.int32())})
 
 
 def _hardly_repeats(column: pa.ChunkedArray) -> bool:

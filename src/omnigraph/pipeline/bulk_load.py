@@ -13,12 +13,13 @@ import contextlib
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from omnigraph.errors import ConflictError, DataError, OmnigraphError
-from omnigraph.execution.spark.tasks import accepted, answered, refusal_in
+from omnigraph.execution.spark.tasks import refusal_in
 from omnigraph.pipeline import narrowing
 from omnigraph.pipeline.driving import holding, repeating
 from omnigraph.pipeline.narrowing import Screener
@@ -34,6 +35,7 @@ from omnigraph.pipeline.staging import (
     stage_frame,
     stage_split,
 )
+from omnigraph.pipeline.standing import Progress, Serve, StandingTasks
 from omnigraph.storage.layout import STAGING
 from omnigraph.versioning.repository import Repository
 from omnigraph.versioning.store import GraphStore
@@ -47,8 +49,6 @@ if TYPE_CHECKING:
 _ATTEMPTS = 8
 MAX_PARTITIONS = 1 << 20
 _CONDITION = re.compile(r"\[[A-Z_.]+\].*")
-Progress = Callable[[int, int], None]
-"""Hears how many of how many tasks are done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +62,10 @@ class FrameSource:
     frame: DataFrame
     first: int
     name: str
+
+    def holds(self, number: int) -> bool:
+        """Whether a number is that of one of its partitions."""
+        return 0 <= number - self.first < MAX_PARTITIONS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,8 +129,10 @@ class _Driver:
         self._scratch = [self._txn.commit_id]
         self._staged: dict[int, StagedSplit] = {}
         self._skipped: set[Place] = set()
+        self._standing = StandingTasks(spark, _applying, f"load into {self._store.root.uri}")
         self._settlement = Settlement(
-            self._store, request.terms, self._staged, [], Screener(self._tasks, spark.sparkContext.defaultParallelism),
+            self._store, request.terms, self._staged, [],
+            Screener(self._tasks, self._standing.close, spark.sparkContext.defaultParallelism),
             spark_crew(spark, self._store.root.uri),
         )  # fmt: skip
 
@@ -146,6 +152,7 @@ class _Driver:
                 self._stage(None)
                 result = self._settled()
         finally:
+            self._standing.close()
             if result is None:  # whatever stopped it, an error of Spark included
                 self._txn.withdraw()
         return result
@@ -176,18 +183,15 @@ class _Driver:
         """Run the tasks of some splits, or of all."""
         splits = [s for s in self._request.splits if numbers is None or s.number in numbers]
         job, skipped = self._job, frozenset(self._skipped)
+        if splits:
+            answers = self._tasks(partial(stage_split, job, skipped=skipped), splits)
+            self._staged.update((each.number, each) for each in answers)
+        frames = [f for f in self._request.frames if numbers is None or any(f.holds(n) for n in numbers)]
+        if frames:
+            self._standing.close()  # they are computed by jobs of their own, which need the slots
         with self._watching(), _as_itself():
-            if splits:
-                context = self._spark.sparkContext
-                bodies = (
-                    context.parallelize(splits, len(splits))
-                    .map(lambda split: message(stage_split(job, split, skipped)))
-                    .collect()
-                )
-                self._staged.update((a.number, a) for a in map(answer, bodies))
-            for source in self._request.frames:
-                if numbers is None or any(0 <= n - source.first < MAX_PARTITIONS for n in numbers):
-                    self._stage_frame(source, skipped)
+            for source in frames:
+                self._stage_frame(source, skipped)
         for number in sorted(self._staged):
             error = self._staged[number].error
             if error is not None:
@@ -233,10 +237,8 @@ class _Driver:
             yield
 
     def _tasks(self, function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-        """Apply a function to every item, a task each."""
-        with self._watching(), _as_itself():
-            tasks = self._spark.sparkContext.parallelize(items, len(items))
-            return accepted(tasks.map(lambda item: answered(lambda: function(item))).collect())
+        """Apply a function to every item, by tasks that stay for the next call."""
+        return self._standing.do(function, items, self._on_progress)
 
     def _skip(self, places: set[Place]) -> None:
         """Stage the splits that hold some rows again, without them."""
@@ -249,3 +251,12 @@ class _Driver:
         with contextlib.suppress(OmnigraphError):
             for commit_id in self._scratch:
                 self._store.objects.delete_prefix(f"{STAGING}/{commit_id}/")
+
+
+def _applying() -> Serve:
+    """What a task does: apply the function of the step."""
+    return _applied
+
+
+def _applied(function: Callable[[Any], Any], item: Any) -> Any:
+    return function(item)

@@ -22,17 +22,28 @@ def done_by_tasks(spark: SparkSession, work: Callable[[Any], Any], items: Sequen
     """
     if not items:
         return []
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
     try:
         tasks = spark.sparkContext.parallelize(items, len(items))
         return accepted(tasks.map(lambda item: answered(lambda: work(item))).collect())
-    except (PySparkException, Py4JError, OSError, AttributeError) as error:
-        # A task failed too often, or the session was stopped: a stopped one lacks the attributes of a live one.
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        failed = StorageError(f"the tasks that {purpose} failed: {reason}")
-        raise refusal_in(str(error)) or failed from error
+    except failures() as error:
+        raise as_refusal(error, purpose) from error
+
+
+def failures() -> tuple[type[Exception], ...]:
+    """What Spark raises when a task failed too often, or when the session was stopped.
+
+    A stopped one lacks the attributes of a live one.
+    """
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    return PySparkException, Py4JError, OSError, AttributeError
+
+
+def as_refusal(error: Exception, purpose: str) -> OmnigraphError:
+    """A failure of Spark's as the error that its tasks met, or as one that says what they were for."""
+    reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return refusal_in(str(error)) or StorageError(f"the tasks that {purpose} failed: {reason}")
 
 
 @contextlib.contextmanager

@@ -37,7 +37,8 @@ SCREENED_ROWS = 250_000
 CUT_ROWS = 1 << 15
 """A task that stages fewer rows leaves them uncut: many tiny tasks would make more pieces than rows."""
 
-_ROWS_PER_TASK = 1 << 20
+_ROWS_PER_TASK = 1 << 19
+"""Few enough that the tables in which values are looked up stay near the processor."""
 _ROWS_PER_BASE_SPLIT = 1 << 21
 Gathered = Mapping[str, Sequence[StagedPart]]
 Tasks = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
@@ -45,10 +46,14 @@ Tasks = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 
 
 class Screener:
-    """Has large loads screened by tasks. What was cut once is used again when a load is judged again."""
+    """Has large loads screened by tasks. What was cut once is used again when a load is judged again.
 
-    def __init__(self, tasks: Tasks, parallelism: int) -> None:
+    `rest` is called when nothing more is to be done by tasks for now.
+    """
+
+    def __init__(self, tasks: Tasks, rest: Callable[[], None], parallelism: int) -> None:
         self._tasks = tasks
+        self.rest = rest
         self._parallelism = max(1, parallelism)
         self._cut: dict[str, CutFile] = {}
 

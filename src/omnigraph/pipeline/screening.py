@@ -30,7 +30,7 @@ MAX_OUTSIDE = 100_000
 _SCHEMAS = {
     ID: pa.schema({VALUE: pa.string()}),
     ENDS: pa.schema({VALUE: pa.string()}),
-    SOURCES: pa.schema({VALUE: pa.string(), "count": pa.int64()}),
+    SOURCES: pa.schema({VALUE: pa.string(), "count": pa.int32()}),
     UNIQUE: pa.schema({VALUE: pa.string(), "id": pa.string()}),
 }
 
@@ -212,9 +212,11 @@ class _Bucket:
         """Every source has as many edges as `@card` allows, those of the graph counted."""
         edge = self._screening.catalog.type_of(stream.table_key)
         assert isinstance(edge, EdgeType)
-        loaded, present = self._loaded(stream), self._present(stream)
-        mine = pc.is_in(present[VALUE], value_set=whole(loaded[VALUE]))
-        both = pa.concat_tables([loaded, present.filter(mine)]).group_by(VALUE).aggregate([("count", "sum")])
+        both, present = self._loaded(stream), self._present(stream)
+        if present.num_rows:
+            mine = pc.is_in(present[VALUE], value_set=whole(both[VALUE]))
+            both = pa.concat_tables([both, present.filter(mine)])
+        both = both.group_by(VALUE).aggregate([("count", "sum")])
         counts = both["count_sum"]
         wrong = pc.less(counts, edge.cardinality.min)
         if edge.cardinality.max is not None:

@@ -1,37 +1,42 @@
 """Algorithms of `graph.analytics` with their kernels run by Spark tasks.
 
-Blocks of the topology are cut once and left in the graph's scratch space; each superstep is one Spark job whose tasks
-map their block and the vectors of the step into memory, apply the kernel and leave their part there: only names pass
-through the JVM. Results are equal to those of one process, bit for bit, because a node's value is computed inside one
-block.
+Blocks of the topology are cut once and left in the graph's scratch space. In each superstep tasks that stay map their
+blocks and the vectors of the step into memory, apply the kernel and leave their part there: only names pass between
+them and the driver. Results are equal to those of one process, bit for bit, because a node's value is computed inside
+one block.
 """
 
 from __future__ import annotations
 
 import io
+import itertools
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.execution.analytics.blocks import Block, Kernel, Values
+from omnigraph.execution.analytics.blocks import Block, Ints, Kernel, Values
 from omnigraph.execution.analytics.view import GraphView
 from omnigraph.execution.spark.workers import store_of
 from omnigraph.graph import Graph
 from omnigraph.handles.analytics import Edges
-from omnigraph.pipeline.spark_session import require_tasks
+from omnigraph.pipeline.spark_session import frame_of, require_tasks
+from omnigraph.pipeline.standing import StandingTasks
 from omnigraph.storage.layout import STAGING
 from omnigraph.versioning.refs import MAIN
 from omnigraph.versioning.repository import Target
 from omnigraph.versioning.store import mint
 
 if TYPE_CHECKING:
-    from pyspark import RDD
     from pyspark.sql import DataFrame, SparkSession
 
 _EDGES_PER_BLOCK = 2 << 20
+_BLOCKS_HELD = 16
+"""How many blocks a task remembers: those that are not mapped take its memory."""
 
 
 class SparkAnalytics:
@@ -82,83 +87,111 @@ class SparkAnalytics:
         finally:
             for each in runners:
                 each.close()
-        return self._spark.createDataFrame(table)
+        return frame_of(self._spark, table)
 
 
 class SparkRunner:
-    """Runs kernels as Spark tasks, one per block."""
+    """Runs kernels in tasks that stay for the whole algorithm, over blocks of the topology."""
 
     def __init__(self, spark: SparkSession, graph: Graph, view: GraphView) -> None:
-        self._context = spark.sparkContext
+        self._tasks = StandingTasks(spark, partial(_Steps, graph.uri), f"compute over {graph.uri}")
+        self._parallelism = max(1, spark.sparkContext.defaultParallelism)
         self._uri = graph.uri
         self._objects = store_of(graph.uri).objects
         self._view = view
         self._scratch = f"{STAGING}/analytics-{mint()}"
-        self._cut: dict[str, RDD[str]] = {}
+        self._cut: dict[str, list[str]] = {}
+        self._steps = itertools.count()
+
+    def degrees(self, direction: str) -> Ints:
+        """How many neighbours each node has: no work for tasks."""
+        return self._view.rows(direction).degrees()
 
     def run(self, direction: str, kernel: Kernel, *vectors: Values) -> Values:
         """Values for all nodes, in node order."""
         blocks = self._blocks(direction)
-        step = f"{self._scratch}/step-{mint()}"
-        given = [f"{step}/in-{number}.npy" for number in range(len(vectors))]
-        for path, vector in zip(given, vectors, strict=True):
-            self._objects.put_new(path, _packed(vector), flush=False)
-        uri = self._uri
-
-        def task(path: str) -> str:
-            found = kernel(_block_at(uri, path), *(_array_at(uri, each) for each in given))
-            answer = f"{step}/out-{path.rpartition('/')[2]}"
-            store_of(uri).objects.put_new(answer, _packed(found), flush=False)  # a second attempt finds the same there
-            return answer
-
+        name = f"{self._scratch}/{next(self._steps)}-"
+        given = tuple(f"{name}in-{number}.npy" for number in range(len(vectors)))
         try:
-            answers = blocks.map(task).collect()
-            return np.concatenate([_array_at(uri, answer) for answer in answers])
+            for path, vector in zip(given, vectors, strict=True):
+                self._objects.put_new(path, _packed(vector), flush=False)
+            answers = self._tasks.do(_Step(kernel, given, name), list(enumerate(blocks)))
+            return np.concatenate([_array_at(self._uri, answer) for answer in answers])
         finally:
-            self._objects.delete_prefix(f"{step}/")
+            self._objects.delete([*given, *(f"{name}out-{number}.npy" for number in range(len(blocks)))])
 
     def close(self) -> None:
-        """Remove the blocks."""
-        self._objects.delete_prefix(self._scratch)
+        """End the tasks and remove the blocks."""
+        try:
+            self._tasks.close()
+        finally:
+            self._objects.delete_prefix(self._scratch)
 
-    def _blocks(self, direction: str) -> RDD[str]:
-        """The paths of the blocks of a direction, a task each."""
+    def _blocks(self, direction: str) -> list[str]:
+        """The paths of the blocks of a direction: as many for each task, and none too large to hold."""
         if direction not in self._cut:
             rows = self._view.rows(direction)
-            enough = max(self._context.defaultParallelism, -(-len(rows.neighbours) // _EDGES_PER_BLOCK))
+            rounds = -(-len(rows.neighbours) // (_EDGES_PER_BLOCK * self._parallelism))
             paths: list[str] = []
-            for number, block in enumerate(rows.blocks(enough)):
-                path = f"{self._scratch}/{direction}-{number}.npy"
-                header = np.array([block.begin, len(block.starts)], np.int64)
-                body = np.concatenate([header, block.starts, block.neighbours])
-                self._objects.put_new(path, _packed(body), flush=False)
+            for number, block in enumerate(rows.blocks(max(1, rounds) * self._parallelism)):
+                path = f"{self._scratch}/{direction}-{number}"
+                header = np.array([block.begin], np.int64)
+                self._objects.put_new(f"{path}-starts.npy", _packed(header, block.starts), flush=False)
+                self._objects.put_new(f"{path}-neighbours.npy", _packed(block.neighbours), flush=False)
                 paths.append(path)
-            self._cut[direction] = self._context.parallelize(paths, len(paths))
+            self._cut[direction] = paths
         return self._cut[direction]
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One application of a kernel: the vectors it is given, and what the names of its answers begin with."""
+
+    kernel: Kernel
+    given: tuple[str, ...]
+    name: str
+
+
+class _Steps:
+    """What a task does, and the blocks that it has read: it is given the same ones again."""
+
+    def __init__(self, uri: str) -> None:
+        self._uri = uri
+        self._block = lru_cache(maxsize=_BLOCKS_HELD)(partial(_block_at, uri))
+
+    def __call__(self, step: _Step, item: tuple[int, str]) -> str:
+        """Apply the kernel to one block, and leave the values where the driver finds them."""
+        number, path = item
+        found = step.kernel(self._block(path), *(_array_at(self._uri, each) for each in step.given))
+        answer = f"{step.name}out-{number}.npy"
+        store_of(self._uri).objects.put_new(answer, _packed(found), flush=False)  # a second attempt finds the same
+        return answer
 
 
 def _block_at(uri: str, path: str) -> Block:
     """A block of the scratch space."""
-    data = _array_at(uri, path)
-    begin, length = int(data[0]), int(data[1])
-    return Block(begin, data[2 : 2 + length], data[2 + length :])
+    begin, starts = np.split(_array_at(uri, f"{path}-starts.npy"), [1])
+    return Block(int(begin[0]), starts, _array_at(uri, f"{path}-neighbours.npy"))
 
 
 def _array_at(uri: str, path: str) -> Values:
     """An array of the scratch space; on a local disk it is mapped, not read."""
     store = store_of(uri)
     if store.root.is_local:
-        found: Values = np.load(os.path.join(store.root.uri, path), mmap_mode="r")
-        return found
-    return _unpacked(store.objects.get(path) or b"")
+        return np.asarray(np.load(os.path.join(store.root.uri, path), mmap_mode="r"))
+    body = io.BytesIO(store.objects.get(path) or b"")
+    return np.asarray(np.load(body))
 
 
-def _packed(values: Values) -> bytes:
-    body = io.BytesIO()
-    np.save(body, values)
-    return body.getvalue()
-
-
-def _unpacked(body: bytes) -> Values:
-    found: Values = np.load(io.BytesIO(body))
-    return found
+def _packed(*parts: Values) -> pa.Buffer:
+    """Arrays of one kind, one after the other, as a file that numpy maps."""
+    kind = np.dtype(parts[0].dtype)
+    head = io.BytesIO()
+    shape = (sum(map(len, parts)),)
+    np.lib.format.write_array_header_1_0(
+        head, {"descr": np.lib.format.dtype_to_descr(kind), "fortran_order": False, "shape": shape}
+    )
+    body = pa.allocate_buffer(head.tell() + shape[0] * kind.itemsize)
+    np.frombuffer(body, np.uint8, head.tell())[:] = np.frombuffer(head.getbuffer(), np.uint8)
+    np.concatenate(parts, out=np.frombuffer(body, kind, offset=head.tell()))
+    return body

@@ -8,14 +8,17 @@ import shlex
 import shutil
 import sys
 import tempfile
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from omnigraph.errors import InvalidArgument, Unsupported
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _DEFAULTS = {
     "spark.ui.enabled": "false",
@@ -35,6 +38,11 @@ for argument do
 done
 exec {java} "$@"
 """
+_ROWS_AT_ONCE = "spark.sql.execution.arrow.localRelationThreshold"
+_BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
+_FEW_BYTES = 1 << 20
+_ROWS_PER_PART = 1 << 20
+_SETTING = threading.Lock()
 _LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
@@ -74,6 +82,26 @@ def adopt(spark: SparkSession) -> SparkSession:
 
     spark.dataSource.register(OmnigraphSource)
     return spark
+
+
+def frame_of(spark: SparkSession, table: pa.Table) -> DataFrame:
+    """A table as a DataFrame. Rows of a large one stay Arrow, a part for each task, until tasks make Spark's of them.
+
+    By itself Spark turns up to 48 MB into rows at once, on the driver, where they take ten times the room.
+    """
+    if is_connect(spark) or table.nbytes < _FEW_BYTES:
+        return spark.createDataFrame(table)
+    parts = max(1, spark.sparkContext.defaultParallelism, -(-table.num_rows // _ROWS_PER_PART))
+    chosen = {_ROWS_AT_ONCE: "0", _BATCH_ROWS: str(-(-table.num_rows // parts))}
+    with _SETTING:
+        before = {name: str(spark.conf.get(name)) for name in chosen}
+        try:
+            for name, value in chosen.items():
+                spark.conf.set(name, value)
+            return spark.createDataFrame(table.combine_chunks())
+        finally:
+            for name, value in before.items():
+                spark.conf.set(name, value)
 
 
 def is_connect(spark: SparkSession) -> bool:

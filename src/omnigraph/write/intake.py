@@ -131,6 +131,7 @@ class Intake:
 
         def write(mine: Gathered) -> tuple[WrittenFragment, ...]:
             rest = self._write(mine.entity.table_key, pa.concat_tables(mine.held)) if mine.held else ()
+            mine.held = []  # written: what follows needs the room
             return (*(fragment for each in mine.writes for fragment in each.result()), *rest)
 
         many = list(self.gathered.values())

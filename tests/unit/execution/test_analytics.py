@@ -27,6 +27,9 @@ class ManyBlocks:
         self._view = view
         self._count = count
 
+    def degrees(self, direction):
+        return self._view.rows(direction).degrees()
+
     def run(self, direction, kernel, *vectors):
         blocks = self._view.rows(direction).blocks(self._count)
         return np.concatenate([kernel(block, *vectors) for block in blocks])

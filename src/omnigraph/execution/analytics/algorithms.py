@@ -31,20 +31,11 @@ class PageRankOptions:
             raise InvalidArgument("PageRank needs at least one iteration")
 
 
-def degrees(runner: Runner, direction: str) -> Ints:
-    """Edges at each node."""
-    return runner.run(direction, _degree_kernel)
-
-
-def _degree_kernel(block: Block) -> Values:
-    return np.diff(block.starts)
-
-
 def pagerank(runner: Runner, node_count: int, options: PageRankOptions) -> Values:
     """The rank of each node; ranks add up to 1. Nodes without outgoing edges give theirs to everyone."""
     if node_count == 0:
         return np.empty(0, np.float64)
-    outgoing = degrees(runner, OUT).astype(np.float64)
+    outgoing = runner.degrees(OUT).astype(np.float64)
     dangling = outgoing == 0
     outgoing[dangling] = 1.0
     rank = np.full(node_count, 1.0 / node_count)
@@ -133,7 +124,7 @@ def _touched_kernel(block: Block, frontier: Values) -> Values:
 
 def triangles(runner: Runner, node_count: int) -> Ints:
     """Triangles that each node is a corner of, in the simple undirected graph."""
-    degree = degrees(runner, SIMPLE)
+    degree = runner.degrees(SIMPLE)
     # Edges point from the rarer end: a hub then has few edges of its own, and each triangle is met once.
     place = np.empty(node_count, np.int64)
     place[np.lexsort((np.arange(node_count), degree))] = np.arange(node_count)

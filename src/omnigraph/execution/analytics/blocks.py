@@ -7,28 +7,59 @@ the machine that a block is on, never change a result.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 Values = np.ndarray[Any, np.dtype[Any]]
+_NEIGHBOURS_AT_ONCE = 1 << 17
 
 
 @dataclass(frozen=True)
 class Block:
-    """Neighbours of the nodes `begin .. begin + len(starts) - 1`; `starts` counts from the block's first neighbour."""
+    """Neighbours of the nodes `begin .. begin + len(starts) - 1`; `starts` counts from the block's first neighbour.
+
+    The numbers of neighbours take four bytes each where they fit.
+    """
 
     begin: int
     starts: Ints
-    neighbours: Ints
+    neighbours: Values
 
     @property
     def size(self) -> int:
         """How many nodes the block is about."""
         return len(self.starts) - 1
+
+    @cached_property
+    def filled(self) -> Ints:
+        """Its nodes that have neighbours, counted from its first node."""
+        return np.flatnonzero(np.diff(self.starts))
+
+    @cached_property
+    def pieces(self) -> tuple[Piece, ...]:
+        """All its neighbours, those of some of the `filled` nodes at a time."""
+        bounds = np.append(self.starts[self.filled], self.starts[-1])
+        wanted = np.arange(0, len(self.neighbours), _NEIGHBOURS_AT_ONCE)
+        cuts = np.unique(np.append(np.searchsorted(bounds[:-1], wanted), len(self.filled))).tolist()
+        return tuple(
+            Piece(slice(begin, end), slice(int(bounds[begin]), int(bounds[end])), bounds[begin:end] - bounds[begin])
+            for begin, end in itertools.pairwise(cuts)
+        )
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some of the `filled` nodes of a block, their neighbours, and where those of each node begin among them."""
+
+    nodes: slice
+    neighbours: slice
+    starts: Ints
 
 
 Kernel = Callable[..., Values]
@@ -36,6 +67,9 @@ Kernel = Callable[..., Values]
 
 class Runner(Protocol):
     """Runs one kernel over every block of a direction and joins what they return."""
+
+    def degrees(self, direction: str) -> Ints:
+        """How many neighbours each node has."""
 
     def run(self, direction: str, kernel: Kernel, *vectors: Values) -> Values:
         """Values for all nodes, in node order."""
@@ -46,7 +80,7 @@ class Rows:
     """Compressed rows over all nodes."""
 
     starts: Ints
-    neighbours: Ints
+    neighbours: Values
 
     @property
     def node_count(self) -> int:
@@ -73,17 +107,35 @@ class LocalRunner:
 
     def __init__(self, rows: Callable[[str], Rows]) -> None:
         self._rows = rows
+        self._blocks: dict[str, Block] = {}
+
+    def degrees(self, direction: str) -> Ints:
+        """How many neighbours each node has."""
+        return self._rows(direction).degrees()
 
     def run(self, direction: str, kernel: Kernel, *vectors: Values) -> Values:
         """Values for all nodes, in node order."""
-        rows = self._rows(direction)
-        return kernel(Block(0, rows.starts, rows.neighbours), *vectors)
+        if direction not in self._blocks:
+            rows = self._rows(direction)
+            self._blocks[direction] = Block(0, rows.starts, rows.neighbours)
+        return kernel(self._blocks[direction], *vectors)
 
 
 def reduce_rows(combine: np.ufunc, block: Block, values: Values, empty: Any) -> Values:
-    """`combine` over the neighbours' values of each node of a block; `empty` for nodes without neighbours."""
+    """`combine` over the neighbours' values of each node of a block; `empty` for nodes without neighbours.
+
+    In pieces whose values stay near the processor, and in memory that is used again: a fresh page costs more than
+    what is computed on it.
+    """
+    found = np.empty(len(block.filled), values.dtype)
+    longest = max((len(block.neighbours[piece.neighbours]) for piece in block.pieces), default=0)
+    places, gathered = np.empty(longest, np.intp), np.empty(longest, values.dtype)
+    for piece in block.pieces:
+        neighbours = block.neighbours[piece.neighbours]
+        at, mine = places[: len(neighbours)], gathered[: len(neighbours)]
+        at[:] = neighbours
+        np.take(values, at, out=mine, mode="clip")  # any other mode works on a copy
+        combine.reduceat(mine, piece.starts, out=found[piece.nodes])
     result = np.full(block.size, empty, values.dtype)
-    filled = np.flatnonzero(np.diff(block.starts))
-    if len(filled):
-        result[filled] = combine.reduceat(np.take(values, block.neighbours), block.starts[filled])
+    result[block.filled] = found
     return result

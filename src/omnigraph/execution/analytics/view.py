@@ -55,11 +55,10 @@ class GraphView:
         starts = np.asarray(adjacency.starts, np.int64)
         before = self._offsets[near]
         after = self.node_count + 1 - before - len(starts)
-        targets = np.asarray(adjacency.targets, np.int64)
         if len(self.node_types) == 1:
-            return Rows(starts, targets)
+            return Rows(starts, adjacency.targets)
         padded = np.concatenate([np.zeros(before, np.int64), starts, np.full(after, starts[-1])])
-        return Rows(padded, targets + self._offsets[far])
+        return Rows(padded, np.asarray(adjacency.targets, np.int64) + self._offsets[far])
 
     def _pairs(self, direction: str) -> tuple[Ints, Ints]:
         near, far = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
