@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
@@ -77,6 +78,7 @@ class GraphRoot:
         return f"{self.uri}/{path}"
 
 
+@lru_cache(maxsize=1024)  # names of branches and tables, asked for at each write
 def fnv1a64(text: str) -> str:
     """The 64-bit FNV-1a hash of a name, as 16 hex digits."""
     value = _FNV_OFFSET

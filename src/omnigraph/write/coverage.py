@@ -87,19 +87,25 @@ def _fold_quietly(repository: Repository, tip: BranchTip, key: str, crew: Crew) 
     waiting.
     """
     try:
-        for _ in range(_OVERTAKEN):
-            try:
-                _fold_if_still_due(repository, tip, key, crew)
-            except ConflictError:
-                continue
-            return
-        with tip.turn():
-            _fold_if_still_due(repository, tip, key, HERE, in_turn=True)
+        with tip.folding(key) as is_first:
+            if is_first:
+                _fold_beside_writers(repository, tip, key, crew)
     except ConflictError:
         return  # another process wrote or folded: a later write takes over
     except OmnigraphError as error:  # perhaps the graph is gone
         if threading.current_thread() is threading.main_thread():
             warnings.warn(f"{key} could not be folded: {error.message}", RuntimeWarning, stacklevel=2)
+
+
+def _fold_beside_writers(repository: Repository, tip: BranchTip, key: str, crew: Crew) -> None:
+    for _ in range(_OVERTAKEN):
+        try:
+            _fold_if_still_due(repository, tip, key, crew)
+        except ConflictError:
+            continue
+        return
+    with tip.turn():
+        _fold_if_still_due(repository, tip, key, HERE, in_turn=True)
 
 
 def _fold_if_still_due(repository: Repository, tip: BranchTip, key: str, crew: Crew, *, in_turn: bool = False) -> None:

@@ -49,20 +49,19 @@ class Gathered:
     @property
     def keys(self) -> pa.Table:
         """The needed columns of all rows."""
-        return pa.concat_tables(self.needed) if self.needed else self._none
-
-    @property
-    def _none(self) -> pa.Table:
+        if self.needed:
+            return pa.concat_tables(self.needed)
         return self.entity.arrow_schema.empty_table().select(needed_columns(self.entity))
 
     def delta(self, *, upserts: bool, overwrites: bool) -> TableDelta:
         """What the rows do to their table."""
-        none = self._none
+        keys = self.keys
+        none = keys.slice(0, 0)
         upserts = upserts and not self.fresh_ids
         return TableDelta(
             entity=self.entity,
-            inserted=none if upserts else self.keys,
-            updated=self.keys if upserts else none,
+            inserted=none if upserts else keys,
+            updated=keys if upserts else none,
             removed=no_ids(),
             places=self.places,
             fresh_ids=self.fresh_ids,

@@ -147,7 +147,8 @@ class _Converter:
                 text = f"{self._entity.name}.{prop.name} {error}"
                 self._note(index, error.rule, text, prop.name, value)
                 converted.append(None)
-        return pa.array(converted, storage_type(prop)).cast(prop.type.to_arrow())
+        column, kind = pa.array(converted, storage_type(prop)), prop.type.to_arrow()
+        return column if column.type == kind else column.cast(kind)
 
     def _text(self, name: str, values: list[Any], *, required: bool = True) -> pa.Array:
         texts: list[str | None] = []
