@@ -18,16 +18,6 @@ edge WorksAt: Person -> Company
 """
 
 
-_LONG_FIRST = ("spark", "docs", "s3", "recovery", "maintenance", "cost", "concurrency", "property")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files that take long go first: at the end no worker is left with one of them while the other has nothing."""
-    here = Path(__file__).parent
-    rank = {name: place for place, name in enumerate(_LONG_FIRST)}
-    items.sort(key=lambda item: rank.get(item.path.relative_to(here).parts[0], len(rank)))
-
-
 @pytest.fixture(scope="session")
 def s3_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     """One server for the whole session; each test has its own prefix."""
