@@ -109,7 +109,7 @@ def locate_ahead(table: Table, ids: Sequence[str], tail: Tail) -> None:
     """`locate`, for whoever will ask the same of the same version in a moment. Many ids are not worth remembering."""
     if 0 < len(ids) <= _FEW:
         found = locate(table, ids, tail)
-        table.located[tuple(ids)] = (found.ids, found.addresses)
+        _remember_located(table, tuple(ids), found)
 
 
 def existing_ids(table: Table, ids: Sequence[str], tail: Tail, absent_in: Table | None = None) -> frozenset[str]:
@@ -204,15 +204,15 @@ def rows_by_id(table: Table, ids: Sequence[str], tail: Tail, columns: Sequence[s
     rows = _matches(table, wanted, tail, frozenset(), columns=list(dict.fromkeys(("id", *columns))))
     if not rows.num_rows:
         return table.schema.empty_table().select(list(columns))
-    _remember_located(table, wanted, rows)
+    if len(wanted) <= _FEW:  # who has read rows will often write them next, at the same version
+        found = Located(tuple(rows["id"].to_pylist()), tuple(rows["_rowaddr"].to_pylist()))
+        _remember_located(table, wanted, found)
     return rows.select(list(columns))
 
 
-def _remember_located(table: Table, wanted: tuple[str, ...], rows: pa.Table) -> None:
-    """Who has read rows will often write them next, at the same version."""
-    if len(wanted) <= _FEW:
-        table.located.clear()
-        table.located[wanted] = (tuple(rows["id"].to_pylist()), tuple(rows["_rowaddr"].to_pylist()))
+def _remember_located(table: Table, wanted: tuple[str, ...], found: Located) -> None:
+    """The last answer, and no other: a version may be asked about for as long as nobody writes."""
+    table.located = {wanted: (found.ids, found.addresses)}
 
 
 def rows_with_values(table: Table, columns: Sequence[str], values: Sequence[Sequence[str]]) -> pa.Table:
