@@ -16,7 +16,6 @@ from omnigraph.schema.catalog import Catalog, EntityType
 from omnigraph.storage.crew import HERE, Crew
 from omnigraph.storage.effects import Reshape
 from omnigraph.storage.indexes import extend_btrees
-from omnigraph.storage.layout import detached_file
 from omnigraph.storage.search_indexes import WantedIndex, build_vectors, rows_of, uncovered
 from omnigraph.storage.tables import Table
 from omnigraph.versioning.commits import GraphCommit
@@ -134,14 +133,7 @@ def _built(
                 reasons[(entry.table_key, name)] = reason
     if table.version == base.version:
         return None
-    files = (f"{table.path}/{detached_file(table.version)}", *_index_files(base, table))
-    change = stage_reshape(entry, table, entry.high_water, files, Reshape("ensure_indices"))
-    return replace(change, changes={"base": str(base.version)})
-
-
-def _index_files(base: Table, table: Table) -> list[str]:
-    old = set(base.index_files())
-    return [f"{table.path}/{name}" for name in table.index_files() if name not in old]
+    return stage_reshape(store, entry, table, Reshape("ensure_indices"))
 
 
 def _status(table: Table, entry: TableEntry, name: str, wanted: WantedIndex | None) -> IndexStatus:

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lance import Index, LanceOperation
+from lance import Index
 from lance.optimize import Compaction
 
 from omnigraph.storage.crew import HERE, Crew, MergeFragments
 from omnigraph.storage.effects import Compacted, Rewritten
 from omnigraph.storage.faults import translated
 from omnigraph.storage.indexes import MAX_SEGMENTS, high_water, index_segments, missing_segments, numbered
-from omnigraph.storage.staged import commit_detached
+from omnigraph.storage.staged import reindexed, rewritten
 from omnigraph.storage.tables import Table, TableStore
 
 TARGET_ROWS = 1 << 20
@@ -45,11 +45,7 @@ def prepare(
     groups = _rewritten(store, table, high_water(base, known_high_water) + _ID_GAP, target_rows, crew)
     if not groups and not is_crowded:  # they were not in the way after all
         table, dropped = base, []
-    if groups:
-        operation = LanceOperation.Rewrite(
-            [LanceOperation.RewriteGroup(list(group.old), list(group.new)) for group in groups], []
-        )
-        table = commit_detached(store, table, operation, keeps_indexes=False)
+    table = rewritten(store, table, groups)
     segments = missing_segments(store, table, columns, crew)
     if not groups and not segments:
         return None
@@ -89,7 +85,4 @@ def _without_segments_in_the_way(
         if crowded or len(small) > 1:
             is_crowded |= crowded
             doomed += [s for s in segments if crowded or live.intersection(s.fragment_ids) <= small]
-    if not doomed:
-        return base, [], False
-    operation = LanceOperation.CreateIndex([], doomed)
-    return commit_detached(store, base, operation, keeps_indexes=False), doomed, is_crowded
+    return reindexed(store, base, dropped=doomed), doomed, is_crowded

@@ -10,9 +10,8 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from lance import Index, LanceOperation
+from lance import Index
 from lance.fragment import FragmentMetadata
 from lance.optimize import Compaction, CompactionTask
 
@@ -20,7 +19,7 @@ from omnigraph.storage.crew import HERE, BuildSegment, Crew, segments_over
 from omnigraph.storage.effects import Compacted, Rewritten
 from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.faults import translated
-from omnigraph.storage.staged import commit_detached
+from omnigraph.storage.staged import reindexed, rewritten
 from omnigraph.storage.tables import Table, TableStore
 
 SMALL_FRAGMENT_ROWS = 65_536
@@ -37,10 +36,7 @@ def index_name(column: str) -> str:
 
 def extend_btrees(store: TableStore, base: Table, columns: Sequence[str], crew: Crew = HERE) -> Table:
     """Cover every fragment that the BTREEs of some columns lack, in one version. A covered table stays as it is."""
-    segments = missing_segments(store, base, columns, crew)
-    if not segments:
-        return base
-    return commit_detached(store, base, LanceOperation.CreateIndex(segments, []), keeps_indexes=False)
+    return reindexed(store, base, missing_segments(store, base, columns, crew))
 
 
 def missing_segments(store: TableStore, table: Table, columns: Sequence[str], crew: Crew = HERE) -> list[Index]:
@@ -78,39 +74,22 @@ def index_segments(table: Table, columns: Sequence[str]) -> list[list[Index]]:
         ]
 
 
-@dataclass(frozen=True, slots=True)
-class Fold:
-    """A table with its tail folded, its new high-water mark, and the same as an effect that follows a moving table."""
-
-    table: Table
-    mark: int
-    effect: Compacted
-
-
 def fold_tail(
     store: TableStore, base: Table, columns: Sequence[str], known_high_water: int, crew: Crew = HERE
-) -> Fold | None:
+) -> tuple[Table, Compacted] | None:
     """Merge the small fragments that one-row writes left behind and cover them with the BTREEs of `columns`.
 
-    None when nothing is left to fold.
+    The folded table, and the same as an effect that follows a moving one; None when nothing is left to fold.
     """
     dropped = _crowding_segments(base, columns)
-    table = base
-    if dropped:
-        table = commit_detached(store, table, LanceOperation.CreateIndex([], dropped), keeps_indexes=False)
-    mark = high_water(base, known_high_water)
-    groups = _merged_small(table, mark + _ID_GAP)
-    if groups:
-        rewrite = [LanceOperation.RewriteGroup(list(group.old), list(group.new)) for group in groups]
-        table = commit_detached(store, table, LanceOperation.Rewrite(rewrite, []), keeps_indexes=False)
+    table = reindexed(store, base, dropped=dropped)
+    groups = _merged_small(table, high_water(base, known_high_water) + _ID_GAP)
+    table = rewritten(store, table, groups)
     hit(Point.FOLD_COMPACTED)
     segments = missing_segments(store, table, columns, crew)
-    if segments:
-        table = commit_detached(store, table, LanceOperation.CreateIndex(segments, []), keeps_indexes=False)
+    table = reindexed(store, table, segments)
     hit(Point.FOLD_INDEXED)
-    if table is base:
-        return None
-    return Fold(table, high_water(table, mark), Compacted(tuple(groups), tuple(dropped), tuple(segments)))
+    return None if table is base else (table, Compacted(tuple(groups), tuple(dropped), tuple(segments)))
 
 
 def _crowding_segments(base: Table, columns: Sequence[str]) -> list[Index]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 import pyarrow as pa
-from lance import LanceDataset, LanceOperation
+from lance import Index, LanceDataset, LanceOperation
 from lance.file import LanceFileReader
 from lance.fragment import FragmentMetadata, write_fragments
 
@@ -21,6 +21,7 @@ from omnigraph.storage.effects import (
     OverwriteRows,
     ReplaceRows,
     Reshape,
+    Rewritten,
     UnwrittenRows,
     WrittenFragment,
 )
@@ -28,7 +29,7 @@ from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.faults import translated
 from omnigraph.storage.layout import detached_file
 from omnigraph.storage.lookup import Tail, locate, pack_hashes, remember_append, remember_written
-from omnigraph.storage.tables import Masked, Table, TableStore, data_file
+from omnigraph.storage.tables import Masked, Table, TableStore, btree_files, data_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,7 @@ class Staged:
     masked_fragments: tuple[int, ...] = ()
     deleted_ids: tuple[str, ...] = ()
     new_fragments: tuple[int, ...] = ()
+    new_segments: tuple[str, ...] = ()
 
 
 MAX_HASHED_ROWS = 256
@@ -107,7 +109,9 @@ def apply_effect(store: TableStore, base: Table, effect: Effect, tail: Tail) -> 
             raise Unsupported(f"rows of {base.path} are in no file yet")
         case Compacted():
             return Staged(
-                compacted(store, base, effect), new_fragments=tuple(f.id for g in effect.groups for f in g.new)
+                compacted(store, base, effect),
+                new_fragments=tuple(f.id for g in effect.groups for f in g.new),
+                new_segments=tuple(str(segment.uuid) for segment in effect.segments),
             )
         case Reshape(note):
             raise Unsupported(f"{note} belongs to one version of {base.path} and cannot be applied to another")
@@ -117,21 +121,24 @@ def apply_effect(store: TableStore, base: Table, effect: Effect, tail: Tail) -> 
 
 def compacted(store: TableStore, base: Table, effect: Compacted) -> Table:
     """The version in which a compaction has taken place; `fits` says of which tables that can be made."""
-    table = base
-    if effect.dropped:
-        operation = LanceOperation.CreateIndex([], list(effect.dropped))
-        table = commit_detached(store, table, operation, keeps_indexes=False)
-    if effect.groups:
-        groups = [
-            LanceOperation.RewriteGroup([base.fragments[f.id] for f in group.old], list(group.new))
-            for group in effect.groups
-        ]
-        table = commit_detached(store, table, LanceOperation.Rewrite(groups, []), keeps_indexes=False)
-    if effect.segments:
-        table = commit_detached(
-            store, table, LanceOperation.CreateIndex(list(effect.segments), []), keeps_indexes=False
-        )
-    return table
+    table = reindexed(store, base, dropped=effect.dropped)
+    table = rewritten(store, table, effect.groups)
+    return reindexed(store, table, effect.segments)
+
+
+def reindexed(store: TableStore, base: Table, added: Sequence[Index] = (), dropped: Sequence[Index] = ()) -> Table:
+    """The table with some index segments more or less; itself where there are none."""
+    if not added and not dropped:
+        return base
+    return commit_detached(store, base, LanceOperation.CreateIndex(list(added), list(dropped)), keeps_indexes=False)
+
+
+def rewritten(store: TableStore, base: Table, groups: Sequence[Rewritten]) -> Table:
+    """The table with fragments in the place of others that hold the same rows; itself where there are none."""
+    if not groups:
+        return base
+    replaced = [LanceOperation.RewriteGroup([base.fragments[f.id] for f in g.old], list(g.new)) for g in groups]
+    return commit_detached(store, base, LanceOperation.Rewrite(replaced, []), keeps_indexes=False)
 
 
 def fits(base: Table, effect: Compacted) -> bool:
@@ -199,7 +206,8 @@ def durable_files(staged: Staged) -> list[str]:
         staged.added_files or staged.masked_fragments or staged.removed_fragments
     ):  # a compaction: data files and indexes it brought
         fresh = [f.path for i in staged.new_fragments for f in table.fragments[i].files]
-        found = [*(f"data/{name}" for name in fresh), *table.index_files(), detached_file(table.version)]
+        indexes = (name for uuid in staged.new_segments for name in btree_files(uuid))
+        found = [*(f"data/{name}" for name in fresh), *indexes, detached_file(table.version)]
         return [f"{table.path}/{name}" for name in found]
     files = [f"{table.path}/data/{name}" for name in staged.added_files]
     for fragment_id in staged.masked_fragments:

@@ -43,6 +43,11 @@ def data_file(fragment: FragmentMetadata) -> str:
     return str(fragment.files[0]._path)
 
 
+def btree_files(uuid: str) -> list[str]:
+    """Paths, relative to the table, of the files of a BTREE segment."""
+    return [f"_indices/{uuid}/{name}" for name in _BTREE_FILES]
+
+
 class Table:
     """One table at one version. Immutable: every effect gives another `Table`."""
 
@@ -210,11 +215,11 @@ class Table:
     def index_files(self) -> list[str]:
         """Paths, relative to the table, of every file of every BTREE segment this version needs."""
         return [
-            f"_indices/{segment.uuid}/{name}"
+            name
             for index in self.dataset.describe_indices()
             if index.index_type == "BTree"
             for segment in index.segments
-            for name in _BTREE_FILES
+            for name in btree_files(str(segment.uuid))
         ]
 
 

@@ -18,7 +18,7 @@ from omnigraph.storage.effects import (
 )
 from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.indexes import high_water
-from omnigraph.storage.layout import CHANGES, fnv1a64
+from omnigraph.storage.layout import CHANGES, detached_file, fnv1a64
 from omnigraph.storage.staged import Staged, apply_effect, durable_files, write_and_apply
 from omnigraph.storage.tables import Table
 from omnigraph.versioning.plan import UNSTAGED, TableChange
@@ -76,10 +76,11 @@ def unstaged_change(entry: TableEntry, effect: Effect) -> TableChange:
     )
 
 
-def stage_reshape(
-    entry: TableEntry, table: Table, mark: int, files: tuple[str, ...], effect: Reshape | Compacted
-) -> TableChange:
-    """A `TableChange` for a physical version that storage has already made."""
+def stage_reshape(store: GraphStore, entry: TableEntry, table: Table, effect: Reshape | Compacted) -> TableChange:
+    """A `TableChange` for a physical version that storage has already made of an entry's pin."""
+    base = open_table(store, entry)
+    old = {*base.data_files(), *base.index_files()}
+    fresh = [name for name in (*table.data_files(), *table.index_files()) if name not in old]
     return TableChange(
         table_key=entry.table_key,
         location=entry.location,
@@ -87,10 +88,10 @@ def stage_reshape(
         base_version=entry.staged_version,
         staged_version=table.version,
         row_count=table.row_count,
-        high_water=high_water(table, mark),
-        changes={},
+        high_water=high_water(table, entry.high_water),
+        changes={"base": str(entry.staged_version)},
         tail=entry.tail.restricted(table.uncovered_fragments),
-        files=files,
+        files=tuple(f"{table.path}/{name}" for name in (*fresh, detached_file(table.version))),
     )
 
 

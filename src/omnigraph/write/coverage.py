@@ -11,7 +11,6 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import partial
 
 from omnigraph import logs
@@ -20,7 +19,6 @@ from omnigraph.schema.catalog import EdgeType, EntityType
 from omnigraph.storage.crew import HERE, Crew
 from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.indexes import fold_tail
-from omnigraph.storage.layout import detached_file
 from omnigraph.storage.tables import Table
 from omnigraph.versioning.manifest import ManifestState
 from omnigraph.versioning.repository import Repository
@@ -49,6 +47,11 @@ def is_fold_due(table: Table, entry: TableEntry) -> bool:
     added = len(entry.changes.get("added", ())) or 1  # writes that shared a commit crossed the threshold together
     if excess > 0 and (excess - 1) % FOLD_STEP < added:
         return True
+    return _is_heavy(table, entry)
+
+
+def _is_heavy(table: Table, entry: TableEntry) -> bool:
+    """Whether a tail is too much, in however few fragments."""
     return entry.tail.size > FOLD_HASHES or _uncovered_rows(table, entry) > FOLD_ROWS
 
 
@@ -115,8 +118,7 @@ def _fold_if_still_due(repository: Repository, tip: BranchTip, key: str, crew: C
     if entry is None or state.closed:
         return
     table = open_table(repository.store, entry)
-    is_long = len(table.uncovered_fragments) > FOLD_FRAGMENTS or _uncovered_rows(table, entry) > FOLD_ROWS
-    if is_long or entry.tail.size > FOLD_HASHES:
+    if len(table.uncovered_fragments) > FOLD_FRAGMENTS or _is_heavy(table, entry):
         fold(repository, state, entry, tip if in_turn else None, crew)
 
 
@@ -130,9 +132,8 @@ def fold(
     folded = fold_tail(store.tables, base, columns, entry.high_water, crew)
     if folded is None:
         return
-    table = folded.table
-    change = stage_reshape(entry, table, folded.mark, _files(base, table), folded.effect)
-    change = replace(change, changes={"base": str(base.version)})
+    table, effect = folded
+    change = stage_reshape(store, entry, table, effect)
     plan = maintenance_plan(state, [change], kind="optimize", message=f"fold {entry.table_key}")
     if tip is None:
         repository.publisher.publish(plan)
@@ -143,10 +144,3 @@ def fold(
         "fold", graph=store.root.uri, branch=state.branch, table=entry.table_key,
         fragments=f"{len(base.fragments)}->{len(table.fragments)}",
     )  # fmt: skip
-
-
-def _files(base: Table, table: Table) -> tuple[str, ...]:
-    """Files of the folded version that the version before it did not have."""
-    old = {*base.data_files(), *base.index_files()}
-    fresh = [f"{table.path}/{name}" for name in (*table.data_files(), *table.index_files()) if name not in old]
-    return (*fresh, f"{table.path}/{detached_file(table.version)}")

@@ -38,7 +38,7 @@ def without(store: TableStore, base: Table, *ids: str) -> Table:
 def folded(store: TableStore, base: Table) -> Table:
     fold = fold_tail(store, base, ["id"], 0)
     assert fold is not None
-    return fold.table
+    return fold[0]
 
 
 def found(table: Table, *ids: str, absent_in: Table | None = None) -> set[str]:

@@ -33,7 +33,7 @@ from omnigraph.storage.effects import (
     effect_to_json,
 )
 from omnigraph.storage.faults import translate
-from omnigraph.storage.indexes import fold_tail
+from omnigraph.storage.indexes import fold_tail, high_water
 from omnigraph.storage.layout import GraphRoot, fnv1a64, manifest_path, tag_name, tag_path
 from omnigraph.storage.lookup import EMPTY_TAIL, Tail, locate, missing_ids, pack_hashes
 from omnigraph.storage.objects import ObjectStore
@@ -170,7 +170,7 @@ def appended(store: TableStore, base: Table, *ids: str) -> Table:
 
 def folded(store: TableStore, table: Table, mark: int) -> tuple[Table, int]:
     fold = fold_tail(store, table, ["id"], mark)
-    return (table, mark) if fold is None else (fold.table, fold.mark)
+    return (table, mark) if fold is None else (fold[0], high_water(fold[0], mark))
 
 
 def test_lookups_agree_with_a_scan_through_every_kind_of_change(store: TableStore) -> None:
