@@ -130,6 +130,25 @@ def test_every_acknowledged_step_survives_a_power_loss(tmp_path: Path, disk: Dis
         assert survivor.load({kind: [{"name": f"goes-on-{number}"}]}).commit is not None, name
 
 
+def test_indexes_of_every_kind_survive_a_power_loss(tmp_path: Path, disk: Disk) -> None:
+    root = tmp_path / "graph"
+    graph = Graph.init(root, "node Doc { slug: String @key  year: I32 @index  v: Vector(2) @index }")
+    rows = [{"slug": f"d{i}", "year": i, "v": [i**0.5, 1.0]} for i in range(300)]
+    near = "query q($v: Vector(2)) { match { $d: Doc } return { $d.slug } order { nearest($d.v, $v) } limit 3 }"
+    at = {"v": [0.5, 0.5]}
+    for number in range(2):  # the second time the indexes are extended
+        graph.load({"Doc": [{**row, "slug": f"{row['slug']}-{number}"} for row in rows]})
+        graph.maintenance.ensure_indices()
+        assert {status.state for status in graph.maintenance.index_status()} == {"indexed"}
+        survivor = Graph.open(disk.after_power_loss(root, tmp_path / f"after-{number}"))
+        assert survivor.maintenance.index_status() == graph.maintenance.index_status()
+        assert survivor.maintenance.fsck().problems == ()
+        assert (
+            survivor.query(near, params=at).to_pylist()
+            == graph.query(near, params=at).to_pylist()
+        )
+
+
 def test_without_flushes_the_same_power_loss_takes_everything(
     tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

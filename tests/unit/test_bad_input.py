@@ -258,3 +258,13 @@ def test_system_paths_of_other_designs_never_appear(loaded: Path) -> None:
     }
     assert "_graph_commit_recoveries.lance" not in names, "the audit appears with the first recovery"
     assert list((loaded / "__recovery").iterdir()) == []
+
+
+def test_parameters_in_the_place_of_a_name(loaded: Path) -> None:
+    graph = Graph.open(loaded)
+    read = "query q($n: String) { match { $p: Person  $p.name = $n } return { $p.name } }"
+    write = "query q($n: String) { insert Person { name: $n } }"
+    for call in (lambda: graph.query(read, {"n": "a"}), lambda: graph.mutate(write, {"n": "z"})):
+        with pytest.raises(InvalidArgument) as caught:
+            call()
+        assert "params={" in str(caught.value.hint)

@@ -128,6 +128,10 @@ def _operators(plan: QueryPlan, run: Run | None) -> tuple[Operator, ...]:
 
 def source_of(query: str | os.PathLike[str], name: str | None) -> tuple[str, str | None]:
     """The text that holds a query, and its path when it came from a file. A directory is searched for the name."""
+    if name is not None and not isinstance(name, str):  # parameters in its place, most likely
+        raise InvalidArgument(
+            f"the name of a query is a text, got {name!r}", hint="parameters have a name of their own: params={...}"
+        )
     text = os.fspath(query)
     if not _is_text(query) and Path(text).is_dir():
         return _stored(Path(text), name)

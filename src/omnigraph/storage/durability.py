@@ -44,6 +44,8 @@ class Durability:
 
     def sync_ahead(self, paths: Sequence[str]) -> None:
         """Flush files that will have to be flushed soon, and not again then. Only for names that are never reused."""
+        if not self._enabled:
+            return
         self.sync_files(paths)
         with self._lock:
             self._ahead.update(dict.fromkeys(paths))

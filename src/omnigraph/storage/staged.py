@@ -29,7 +29,7 @@ from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.faults import translated
 from omnigraph.storage.layout import detached_file
 from omnigraph.storage.lookup import Tail, locate, pack_hashes, remember_append, remember_written
-from omnigraph.storage.tables import Masked, Table, TableStore, btree_files, data_file
+from omnigraph.storage.tables import Masked, Table, TableStore, data_file, segment_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +206,7 @@ def durable_files(staged: Staged) -> list[str]:
         staged.added_files or staged.masked_fragments or staged.removed_fragments
     ):  # a compaction: data files and indexes it brought
         fresh = [f.path for i in staged.new_fragments for f in table.fragments[i].files]
-        indexes = (name for uuid in staged.new_segments for name in btree_files(uuid))
+        indexes = (name for uuid in staged.new_segments for name in segment_files(uuid))
         found = [*(f"data/{name}" for name in fresh), *indexes, detached_file(table.version)]
         return [f"{table.path}/{name}" for name in found]
     files = [f"{table.path}/data/{name}" for name in staged.added_files]

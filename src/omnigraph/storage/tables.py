@@ -27,7 +27,8 @@ _MAX_HANDLES = 512
 Masked = Mapping[int, frozenset[int]]
 """Offsets of rows, by fragment."""
 Places = np.ndarray[Any, np.dtype[np.int64]]
-_BTREE_FILES = ("page_data.lance", "page_lookup.lance")
+_INDEX_FILES = {"BTree": ("page_data.lance", "page_lookup.lance"), "IVF_FLAT": ("auxiliary.idx", "index.idx")}
+"""Names of the files of a segment, by the kind of its index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +44,9 @@ def data_file(fragment: FragmentMetadata) -> str:
     return str(fragment.files[0]._path)
 
 
-def btree_files(uuid: str) -> list[str]:
-    """Paths, relative to the table, of the files of a BTREE segment."""
-    return [f"_indices/{uuid}/{name}" for name in _BTREE_FILES]
+def segment_files(uuid: str, kind: str = "BTree") -> list[str]:
+    """Paths, relative to the table, of the files of an index segment."""
+    return [f"_indices/{uuid}/{name}" for name in _INDEX_FILES[kind]]
 
 
 class Table:
@@ -213,13 +214,12 @@ class Table:
         return [f"data/{file.path}" for fragment in self.fragments.values() for file in fragment.files]
 
     def index_files(self) -> list[str]:
-        """Paths, relative to the table, of every file of every BTREE segment this version needs."""
+        """Paths, relative to the table, of every file of every index segment this version needs."""
         return [
             name
             for index in self.dataset.describe_indices()
-            if index.index_type == "BTree"
             for segment in index.segments
-            for name in btree_files(str(segment.uuid))
+            for name in segment_files(str(segment.uuid), index.index_type)
         ]
 
 

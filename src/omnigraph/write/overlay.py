@@ -95,12 +95,10 @@ class Overlay:
             rows = rows_by_id(table, condition.pinned, tail, list(dict.fromkeys((*columns, *tested))))
             return _kept(rows, condition).select(list(columns))
         found = _kept(table.scan(tested), condition)
+        if set(columns) <= set(tested):
+            return found.select(list(columns))
         # What only the test needs is read of all rows, the rest of those that it keeps.
-        return (
-            found.select(list(columns))
-            if set(columns) <= set(tested)
-            else rows_by_id(table, found["id"].to_pylist(), tail, columns)
-        )
+        return rows_by_id(table, found["id"].to_pylist(), tail, columns)
 
     def _by_key(self, table: Table, tail: Tail, ids: tuple[str, ...], columns: Sequence[str]) -> pa.Table:
         """Columns of the rows of some ids which are the texts of their keys: neither of the two has to be read."""

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from omnigraph import Graph
-from omnigraph.errors import InvalidArgument, NotFound, OmnigraphError, UnknownField
+from omnigraph.errors import CorruptGraph, InvalidArgument, NotFound, OmnigraphError, UnknownField
+from omnigraph.execution.analytics.blocks import Block, reduce_rows
 from omnigraph.execution.analytics.view import GraphView
 
 SCHEMA = """
@@ -177,3 +178,10 @@ def test_what_cannot_be_computed_is_refused(case) -> None:
         graph.analytics.shortest_paths("Knows", "p0")
     with pytest.raises(UnknownField, match="score"):
         graph.analytics.write(graph.analytics.degrees("Knows"), "degree", "score")
+
+
+def test_a_damaged_topology_is_not_computed_on() -> None:
+    block = Block(0, np.array([0, 2]), np.array([0, 3], np.int32))
+    assert reduce_rows(np.add, block, np.arange(4), 0).tolist() == [3]
+    with pytest.raises(CorruptGraph, match="number 3 of 3"):
+        reduce_rows(np.add, block, np.arange(3), 0)

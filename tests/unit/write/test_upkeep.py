@@ -63,3 +63,17 @@ def test_writers_that_overtake_a_fold_do_not_starve_it(graph: Graph, monkeypatch
     assert len(folds) == 3, "overtaken twice, then in its turn"
     assert uncovered(graph, "node:P") == 0
     assert graph.rows("node:P").num_rows == ROWS + 4
+
+
+def test_one_thread_of_a_process_folds_a_table(graph: Graph) -> None:
+    """The others go on past the threshold; once it is done, a later write that is due folds."""
+    tip = graph._repository.tips.of("main", None)
+    with tip.folding("node:P") as is_first, tip.folding("node:P") as is_second:
+        assert (is_first, is_second) == (True, False)
+        for number in range(coverage.FOLD_FRAGMENTS + 2):
+            graph.load([{"type": "P", "data": {"name": f"small{number}"}}])
+        assert uncovered(graph, "node:P") == coverage.FOLD_FRAGMENTS + 2
+    for number in range(coverage.FOLD_STEP):
+        graph.load([{"type": "P", "data": {"name": f"later{number}"}}])
+    assert uncovered(graph, "node:P") < coverage.FOLD_STEP
+    assert graph.rows("node:P").num_rows == coverage.FOLD_FRAGMENTS + 2 + coverage.FOLD_STEP

@@ -15,6 +15,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from omnigraph.errors import CorruptGraph
+
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 Values = np.ndarray[Any, np.dtype[Any]]
 _NEIGHBOURS_AT_ONCE = 1 << 17
@@ -40,6 +42,11 @@ class Block:
     def filled(self) -> Ints:
         """Its nodes that have neighbours, counted from its first node."""
         return np.flatnonzero(np.diff(self.starts))
+
+    @cached_property
+    def highest(self) -> int:
+        """The highest number of a neighbour, -1 without any."""
+        return int(self.neighbours.max()) if len(self.neighbours) else -1
 
     @cached_property
     def pieces(self) -> tuple[Piece, ...]:
@@ -127,6 +134,11 @@ def reduce_rows(combine: np.ufunc, block: Block, values: Values, empty: Any) -> 
     In pieces whose values stay near the processor, and in memory that is used again: a fresh page costs more than
     what is computed on it.
     """
+    if block.highest >= len(values):
+        raise CorruptGraph(
+            f"an edge leads to node number {block.highest} of {len(values)}",
+            hint="the topology is damaged; `omnigraph fsck` says whether the edges are",
+        )
     found = np.empty(len(block.filled), values.dtype)
     longest = max((len(block.neighbours[piece.neighbours]) for piece in block.pieces), default=0)
     places, gathered = np.empty(longest, np.intp), np.empty(longest, values.dtype)
@@ -134,7 +146,7 @@ def reduce_rows(combine: np.ufunc, block: Block, values: Values, empty: Any) -> 
         neighbours = block.neighbours[piece.neighbours]
         at, mine = places[: len(neighbours)], gathered[: len(neighbours)]
         at[:] = neighbours
-        np.take(values, at, out=mine, mode="clip")  # any other mode works on a copy
+        np.take(values, at, out=mine, mode="clip")  # nothing is cut off; any other mode works on a copy
         combine.reduceat(mine, piece.starts, out=found[piece.nodes])
     result = np.full(block.size, empty, values.dtype)
     result[block.filled] = found
