@@ -143,10 +143,7 @@ def test_indexes_of_every_kind_survive_a_power_loss(tmp_path: Path, disk: Disk) 
         survivor = Graph.open(disk.after_power_loss(root, tmp_path / f"after-{number}"))
         assert survivor.maintenance.index_status() == graph.maintenance.index_status()
         assert survivor.maintenance.fsck().problems == ()
-        assert (
-            survivor.query(near, params=at).to_pylist()
-            == graph.query(near, params=at).to_pylist()
-        )
+        assert survivor.query(near, params=at).to_pylist() == graph.query(near, params=at).to_pylist()
 
 
 def test_without_flushes_the_same_power_loss_takes_everything(
