@@ -45,7 +45,7 @@ from omnigraph.write.delete import DeleteResult, delete_entities
 from omnigraph.write.export import ExportResult, export_rows
 from omnigraph.write.load import APPEND, OVERWRITE, LoadRequest, LoadResult, load_rows
 from omnigraph.write.mutate import MutationRequest, MutationResult, mutate
-from omnigraph.write.sources import inputs_of
+from omnigraph.write.sources import holds_few_rows, inputs_of
 
 
 class Graph:
@@ -126,7 +126,7 @@ class Graph:
             find_engine(engine)
         request = LoadRequest(
             inputs=inputs_of(data), mode=mode, branch=branch, actor=actor, message=message, expect_head=expect_head,
-            **options,
+            is_small=holds_few_rows(data), **options,
         )  # fmt: skip
         created = self.fork_if_missing(branch, from_branch)
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import assert_never
 
@@ -38,6 +39,10 @@ from omnigraph.versioning.store import GraphStore
 
 MAX_MEMBERS = 64
 MAX_CLAIMS = 1_000
+_LINGER_SECONDS = 0.005
+_NEAR_SECONDS = 0.01
+Authorship = tuple[str | None, str, str | None, str]
+"""Actor, kind, message and schema. One commit has one of each."""
 
 
 class Member:
@@ -46,6 +51,7 @@ class Member:
     def __init__(self, plan: PublishPlan) -> None:
         self.plan = plan
         self.claims = claims_of(plan)
+        self.authorship: Authorship = (plan.actor, plan.kind, plan.message, plan.schema_hash)
         self._commit: GraphCommit | None = None
         self._error: OmnigraphError | None = None
 
@@ -80,25 +86,58 @@ class Member:
 
 
 class Gathering:
-    """Plans that wait for their turn at one branch."""
+    """Plans that wait for their turn at one branch, and small writes of this process that will soon be among them."""
 
     def __init__(self) -> None:
         self._waiting: list[Member] = []
+        self._coming: dict[int, tuple[Authorship, float]] = {}
         self._lock = threading.Lock()
+        self._all_came = threading.Condition(self._lock)
+
+    @contextmanager
+    def coming(self, authorship: Authorship) -> Iterator[None]:
+        """Around a small write: whoever publishes waits a moment for it, until it joins, passes by or fails."""
+        with self._lock:
+            self._coming[threading.get_ident()] = (authorship, time.monotonic())
+        try:
+            yield
+        finally:
+            self.pass_by()
+
+    def pass_by(self) -> None:
+        """What this thread prepares will not join."""
+        with self._lock:
+            self._came()
 
     def join(self, plan: PublishPlan) -> Member:
         """Wait among the others."""
         member = Member(plan)
         with self._lock:
             self._waiting.append(member)
+            self._came()
         return member
+
+    def _came(self) -> None:
+        came = self._coming.pop(threading.get_ident(), None)
+        if came is not None and all(authorship != came[0] for authorship, _ in self._coming.values()):
+            self._all_came.notify_all()
+
+    def linger(self, member: Member) -> None:
+        """Wait for those who come and could share its commit: it costs the same for many. Never for long."""
+        with self._lock:
+            self._all_came.wait_for(lambda: not self._is_somebody_near(member.authorship), _LINGER_SECONDS)
+
+    def _is_somebody_near(self, wanted: Authorship) -> bool:
+        """Somebody who has been preparing for long meets something slow: an embedding, a store far away."""
+        now = time.monotonic()
+        return any(mine == wanted and now - begun < _NEAR_SECONDS for mine, begun in self._coming.values())
 
     def take(self, first: Member) -> list[Member]:
         """A member and those after it that can share its commit; they wait no longer."""
         with self._lock:
             chosen, claims = [first], first.claims
             for other in self._waiting:
-                if other is not first and len(chosen) < MAX_MEMBERS and _can_share(first.plan, other.plan):
+                if other is not first and len(chosen) < MAX_MEMBERS and other.authorship == first.authorship:
                     if claims.meets(other.claims):
                         continue
                     chosen.append(other)
@@ -144,16 +183,6 @@ def is_groupable(plan: PublishPlan) -> bool:
         return False
     sizes = (len(value) for r in plan.requirements for value in (getattr(r, n, ()) for n in ("ids", "values", "added")))
     return sum(sizes) + len(replaced) <= MAX_CLAIMS
-
-
-def _can_share(one: PublishPlan, other: PublishPlan) -> bool:
-    """One commit has one author, one kind and one message."""
-    return (one.actor, one.kind, one.message, one.schema_hash) == (
-        other.actor,
-        other.kind,
-        other.message,
-        other.schema_hash,
-    )
 
 
 def claims_of(plan: PublishPlan) -> Claims:

@@ -91,14 +91,14 @@ def read_state(
     """Parse one version. Commits that an earlier state of the branch already holds are taken from it."""
     refuse_if_unsupported(opened.schema, opened.location)
     rows = opened.rows(_READ_COLUMNS)
-    ids, kinds = rows["object_id"].to_pylist(), rows["object_type"].to_pylist()
-    commits = dict.fromkeys(i for i, kind in zip(ids, kinds, strict=True) if kind == "graph_commit")
+    columns = [rows[name].to_pylist() for name in _READ_COLUMNS]
+    commits = dict.fromkeys(i for i, kind in zip(columns[0], columns[1], strict=True) if kind == "graph_commit")
     earlier = known.commits if known is not None else {}
-    # Most rows are commits, and most of those were there the last time.
-    fresh = [at for at, object_id in enumerate(ids) if object_id not in earlier or object_id not in commits]
     parser = _StateParser()
-    for row in rows.take(pa.array(fresh, pa.int64())).to_pylist():
-        parser.take(row)
+    for values in zip(*columns, strict=True):
+        # Most rows are commits, and most of those were there the last time.
+        if values[0] not in earlier or values[0] not in commits:
+            parser.take(dict(zip(_READ_COLUMNS, values, strict=True)))
     parser.commits = {i: earlier.get(i) or parser.commits[i] for i in commits}
     return parser.state(branch, native_branch, opened)
 

@@ -86,9 +86,11 @@ class Publisher:
         """Whoever's turn comes first publishes for all who wait and can share a commit; the others find it done."""
         member = tip.gathering.join(plan)
         try:
-            with tip.turn(partial(self._flush, plan)):
+            with tip.turn_here():
                 if not member.settled:
-                    self._publish_together(tip, tip.gathering.take(member))
+                    tip.gathering.linger(member)
+                    with tip.turn_among_processes(partial(self._flush, plan)):
+                        self._publish_together(tip, tip.gathering.take(member))
         finally:
             tip.gathering.leave(member)
         return member.result()

@@ -34,6 +34,8 @@ class TableEntry:
     changes: Mapping[str, Any] = field(default_factory=dict)
     tail: Tail = EMPTY_TAIL
     family: str = ""
+    _text: str | None = field(init=False, default=None, repr=False, compare=False)
+    """What it was parsed from. An entry that is made of another one has none."""
 
     def is_same_pin(self, other: TableEntry) -> bool:
         """One version of one table. The versions of two tables may be numbered alike: all are born alike."""
@@ -41,7 +43,7 @@ class TableEntry:
 
     def metadata_text(self) -> str:
         """The metadata column of the `table_version` row. Versions are text: they exceed a signed 64-bit integer."""
-        return json.dumps(
+        return self._text or json.dumps(
             {
                 "staged_version": str(self.staged_version),
                 "content_version": self.content_version,
@@ -60,7 +62,7 @@ class TableEntry:
     def parse(cls, table_key: str, location: str, table_version: int, row_count: int, metadata: str) -> TableEntry:
         """The inverse of `metadata_text` plus the row's own columns."""
         value = json.loads(metadata)
-        return cls(
+        entry = cls(
             table_key=table_key,
             type_id=value["type_id"],
             location=location,
@@ -74,6 +76,8 @@ class TableEntry:
             tail=Tail.from_json(value["tail"]),
             family=value.get("family", ""),
         )
+        object.__setattr__(entry, "_text", metadata)
+        return entry
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,11 +89,20 @@ class BranchTip:
 
     @contextmanager
     def turn(self, meanwhile: Callable[[], None] | None = None) -> Iterator[None]:
-        """Queue in front of the swap: fairly in this process, politely among processes on a local disk.
+        """Queue in front of the swap: fairly in this process, politely among processes on a local disk."""
+        with self.turn_here(), self.turn_among_processes(meanwhile):
+            yield
 
-        `meanwhile` is done where another process has the turn.
-        """
-        with self._queue.turn(), advisory_lock(self._store.root, self.location, meanwhile):
+    @contextmanager
+    def turn_here(self) -> Iterator[None]:
+        """Queue in this process only."""
+        with self._queue.turn():
+            yield
+
+    @contextmanager
+    def turn_among_processes(self, meanwhile: Callable[[], None] | None = None) -> Iterator[None]:
+        """Queue with other processes. `meanwhile` is done where one of them has the turn."""
+        with advisory_lock(self._store.root, self.location, meanwhile):
             yield
 
     @contextmanager

@@ -1,17 +1,35 @@
-"""Preparing a write again when the branch moved under it."""
+"""Preparing a write: small ones of many threads one after another, and again when the branch moved under one."""
 
 from __future__ import annotations
 
 import contextlib
 import random
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from omnigraph.errors import ConflictError, DataError, NotFound
 
 T = TypeVar("T")
 _REPREPARE_LIMIT = 32
+_MAX_WAIT_SECONDS = 0.02
+_preparing = threading.Lock()
+
+
+@contextlib.contextmanager
+def one_by_one(is_small: bool) -> Iterator[None]:
+    """Around the preparation of a write that takes a moment, all of it Python.
+
+    Threads that do it at the same time take the interpreter from each other, and from the one that publishes. It is
+    no lock that anything relies on: who has waited for a while goes on.
+    """
+    is_first = is_small and _preparing.acquire(timeout=_MAX_WAIT_SECONDS)
+    try:
+        yield
+    finally:
+        if is_first:
+            _preparing.release()
 
 
 def reprepared(attempt: Callable[[bool], T], *, fresh_first: bool) -> T:

@@ -9,6 +9,7 @@ from omnigraph.errors import InvalidArgument, Violation
 from omnigraph.storage.effects import AppendRows, Effect, OverwriteRows, ReplaceRows
 from omnigraph.versioning.commits import GraphCommit
 from omnigraph.versioning.repository import Repository
+from omnigraph.write.attempts import one_by_one
 from omnigraph.write.files import Progress
 from omnigraph.write.intake import Intake
 from omnigraph.write.sources import Input, Reading
@@ -61,6 +62,7 @@ class LoadRequest:
     max_errors: int | None = None
     ignore_unknown: bool = False
     progress: Progress = _silent
+    is_small: bool = False
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
@@ -76,7 +78,13 @@ def load_rows(repository: Repository, request: LoadRequest, *, fresh: bool = Tru
     done = txn.earlier_commit()
     if done is not None:
         return LoadResult(request.branch, request.mode, {}, {}, done)
-    intake, verdict, rejected = _admitted(txn, request)
+    with txn.coming(request.is_small):
+        return _load(txn, request)
+
+
+def _load(txn: WriteTxn, request: LoadRequest) -> LoadResult:
+    with one_by_one(request.is_small):
+        intake, verdict, rejected = _admitted(txn, request)
     counts = {key: mine.count for key, mine in intake.gathered.items()}
     if request.mode != OVERWRITE:
         intake.gathered = {key: mine for key, mine in intake.gathered.items() if mine.count}

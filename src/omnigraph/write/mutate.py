@@ -19,6 +19,7 @@ from omnigraph.storage.effects import Effect
 from omnigraph.versioning.commits import GraphCommit
 from omnigraph.versioning.plan import Requirement, Unmoved
 from omnigraph.versioning.repository import Repository
+from omnigraph.write.attempts import one_by_one
 from omnigraph.write.delete import removals
 from omnigraph.write.embed import with_vectors
 from omnigraph.write.frames import batch_from_table
@@ -72,17 +73,23 @@ def mutate(repository: Repository, request: MutationRequest, *, fresh: bool = Tr
     )  # fmt: skip
     if txn.base.schema_hash != request.schema_hash:
         raise SchemaMoved(expected=request.schema_hash, actual=txn.base.schema_hash)
-    name = request.query.name
     done = txn.earlier_commit()
     if done is not None:
-        return MutationResult(name, request.branch, 0, 0, done, replayed=True)
-    run = _Run(txn, request)
-    for statement in request.query.statements:
-        run.step(statement)
-    deltas, nodes, edges = run.outcome()
-    if not deltas:
-        return MutationResult(name, request.branch, 0, 0, None)
-    requirements = (*validate(txn, deltas).accepted(), *run.read_requirements())
+        return MutationResult(request.query.name, request.branch, 0, 0, done, replayed=True)
+    with txn.coming(request.only_inserts):
+        return _mutate(txn, request)
+
+
+def _mutate(txn: WriteTxn, request: MutationRequest) -> MutationResult:
+    name = request.query.name
+    with one_by_one(request.only_inserts):
+        run = _Run(txn, request)
+        for statement in request.query.statements:
+            run.step(statement)
+        deltas, nodes, edges = run.outcome()
+        if not deltas:
+            return MutationResult(name, request.branch, 0, 0, None)
+        requirements = (*validate(txn, deltas).accepted(), *run.read_requirements())
     commit = txn.commit(_effects(txn, deltas), requirements, rebase_updates=True)
     if request.idempotency_key is not None and commit.graph_commit_id != txn.commit_id:
         return MutationResult(name, request.branch, 0, 0, commit, replayed=True)  # another sender was faster

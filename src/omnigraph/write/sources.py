@@ -20,6 +20,7 @@ from omnigraph.write.rows import Batch, batch_from_rows, group_envelopes
 from omnigraph.write.validation import Findings, Places
 
 CHUNK_ROWS = 65_536
+_FEW_ROWS = 64
 _HINT = 'pass a path, envelope rows, or {"Person": path, table or rows, "Knows": path, table or rows}'
 
 
@@ -60,6 +61,14 @@ def inputs_of(data: Any) -> list[Input]:
             return [each for item in items for each in _path_inputs(item)]
         return [lambda reading: _envelopes(enumerate(items, start=1), None, reading)]
     raise InvalidArgument(f"cannot load {type(data).__name__}", hint=_HINT)
+
+
+def holds_few_rows(data: Any) -> bool:
+    """Whether `data` is a handful of rows in memory."""
+    groups = list(data.values()) if isinstance(data, Mapping) else [data]
+    if not all(isinstance(group, list) for group in groups) or sum(map(len, groups)) > _FEW_ROWS:
+        return False
+    return all(isinstance(row, Mapping) for group in groups for row in group)
 
 
 def entity_named(name: str, catalog: Catalog) -> EntityType:

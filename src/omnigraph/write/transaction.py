@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 import pyarrow as pa
 
@@ -25,6 +26,7 @@ from omnigraph.versioning.repository import Repository
 from omnigraph.versioning.snapshot import TableEntry
 from omnigraph.versioning.staging import open_table, stage_change, unstaged_change
 from omnigraph.versioning.store import mint
+from omnigraph.versioning.tips import BranchTip
 from omnigraph.write.coverage import fold_if_needed
 
 __all__ = ["WriteTxn", "write_rows"]
@@ -74,6 +76,16 @@ class WriteTxn:
         """The table at its pin."""
         return open_table(self.store, self.entry(table_key))
 
+    def coming(self, is_small: bool) -> AbstractContextManager[None]:
+        """Around the whole of a write: a small one may share the commit of whoever publishes when it is ready."""
+        if not is_small or not self._may_share:
+            return nullcontext()
+        return self._tip.gathering.coming((self._actor, self._kind, self._message, self.base.schema_hash))
+
+    @property
+    def _tip(self) -> BranchTip:
+        return self.repository.tips.of(self.base.branch, self.base.native_branch)
+
     def announce(self, table_keys: Iterable[str]) -> None:
         """Leave the intent before anything is staged: a long job holds it by renewing its lease."""
         self.repository.intents.begin(
@@ -120,6 +132,8 @@ class WriteTxn:
         # A graft revives pins or brings tables: its intent says so before anything is visible.
         has_intent = self._announced or len(effects) > 1 or graft is not NO_GRAFT
         self._graft, self._graft_files = graft, tuple(files)
+        if has_intent:
+            self._tip.gathering.pass_by()
         try:
             plan = self._prepared(effects, tuple(requirements), rebase_updates, has_intent)
             if graft.merged_parent is not None:
@@ -172,8 +186,7 @@ class WriteTxn:
         return tuple(self._stage_alone(self.entry(key), effect) for key, effect in effects.items())
 
     def _stage_alone(self, entry: TableEntry, effect: Effect) -> TableChange:
-        tip = self.repository.tips.of(self.base.branch, self.base.native_branch)
-        if isinstance(effect, UnwrittenRows) and self._may_share and tip.is_busy:
+        if isinstance(effect, UnwrittenRows) and self._may_share and self._tip.is_busy:
             # Somebody publishes just now: whoever is next writes these rows together with those of all who wait.
             return unstaged_change(entry, effect)
         return stage_change(self.store, entry, effect, self.commit_id, beside=self.store.workers)

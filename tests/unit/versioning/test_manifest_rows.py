@@ -84,3 +84,12 @@ def test_a_state_read_beside_an_earlier_one_is_the_state(tmp_path: Path) -> None
         assert list(found.commits) == list(read_state(opened, "main", None).commits)
         if number % 3 == 0:
             earlier = found
+
+
+def test_an_entry_is_written_as_it_was_read_until_it_changes() -> None:
+    text = pin(1).metadata_text().replace(":", ": ", 1)  # as another writer might have put it
+    read = TableEntry.parse("node:A", "nodes/a", 1, 1, text)
+    assert read == pin(1)
+    assert read.metadata_text() == text
+    moved = replace(read, staged_version=99)
+    assert moved.metadata_text() == replace(pin(1), staged_version=99).metadata_text()

@@ -1,0 +1,167 @@
+"""Whoever publishes waits for small writes that are on their way and could share its commit, and for no others."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from omnigraph import Graph
+from omnigraph.versioning import group
+from omnigraph.versioning.group import Authorship, Gathering, Member
+from omnigraph.write import attempts
+from tests.attacks.test_attacks import plan_of
+from tests.support.graphs import SMALL, knows, people
+
+LONG = 60.0
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> Graph:
+    return Graph.init(tmp_path / "g", SMALL)
+
+
+@pytest.fixture
+def member(graph: Graph) -> Member:
+    return Member(plan_of(graph, "mine"))
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So long that a wait which should end by itself is told from one that ran out."""
+    monkeypatch.setattr(group, "_LINGER_SECONDS", LONG)
+    monkeypatch.setattr(group, "_NEAR_SECONDS", LONG)
+
+
+class Comer:
+    """A write of another thread that is being prepared until it is told how to go on."""
+
+    def __init__(self, gathering: Gathering, authorship: Authorship) -> None:
+        self._gathering, self._authorship = gathering, authorship
+        self._act: Callable[[], object] = lambda: None
+        self._told, self._begun = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+        self._begun.wait()
+
+    def _run(self) -> None:
+        with self._gathering.coming(self._authorship):
+            self._begun.set()
+            self._told.wait()
+            self._act()
+            if self._act == self._gathering.pass_by:
+                self._told.clear()
+                self._told.wait()  # still busy, but nobody waits for it
+
+    def go_on(self, act: Callable[[], object] = lambda: None) -> None:
+        self._act = act
+        self._told.set()
+
+    def end(self) -> None:
+        while self._thread.is_alive():
+            self._told.set()
+            self._thread.join(0.01)
+
+
+def lingering(gathering: Gathering, member: Member) -> threading.Thread:
+    thread = threading.Thread(target=gathering.linger, args=(member,))
+    thread.start()
+    return thread
+
+
+@pytest.mark.parametrize("how", ["joins", "passes by", "ends"])
+def test_it_waits_until_the_other_joins_passes_by_or_ends(graph: Graph, member: Member, how: str) -> None:
+    gathering = Gathering()
+    theirs = plan_of(graph, "theirs")
+    with ExitStack() as stack:
+        comer = Comer(gathering, member.authorship)
+        stack.callback(comer.end)
+        waiting = lingering(gathering, member)
+        waiting.join(0.05)
+        assert waiting.is_alive(), "somebody is on the way"
+        comer.go_on({"joins": lambda: gathering.join(theirs), "passes by": gathering.pass_by}.get(how, lambda: None))
+        waiting.join(LONG / 2)
+        assert not waiting.is_alive()
+    assert [each.plan for each in gathering.take(member)[1:]] == ([theirs] if how == "joins" else [])
+
+
+def test_it_waits_for_nobody_who_could_not_share_its_commit(member: Member) -> None:
+    gathering = Gathering()
+    comer = Comer(gathering, ("somebody else", *member.authorship[1:]))
+    waiting = lingering(gathering, member)
+    waiting.join(LONG / 2)
+    assert not waiting.is_alive()
+    comer.end()
+
+
+def test_it_waits_for_nobody_who_takes_long(member: Member, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group, "_NEAR_SECONDS", 0.0)
+    gathering = Gathering()
+    comer = Comer(gathering, member.authorship)
+    waiting = lingering(gathering, member)
+    waiting.join(LONG / 2)
+    assert not waiting.is_alive()
+    comer.end()
+
+
+def test_it_waits_for_a_while_only(member: Member, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group, "_LINGER_SECONDS", 0.01)
+    gathering = Gathering()
+    comer = Comer(gathering, member.authorship)
+    waiting = lingering(gathering, member)
+    waiting.join(LONG / 2)
+    assert not waiting.is_alive()
+    comer.end()
+
+
+def test_a_write_alone_waits_for_nobody_and_leaves_no_trace(graph: Graph) -> None:
+    graph.load({"Person": people("ann", "bob")})  # would take a minute otherwise
+    graph.load({"Person": people("cyd"), "Knows": knows(("ann", "bob"))})
+    graph.mutate('query q() { insert Person { name: "dan" } }')
+    with pytest.raises(Exception, match="ann"):
+        graph.load({"Person": people("ann")})
+    assert graph._repository.tips.of("main", None).gathering._coming == {}
+
+
+def test_writes_of_several_tables_keep_nobody_waiting(graph: Graph) -> None:
+    """They cannot share a commit: a write beside them ends although they are not done yet."""
+    gathering = graph._repository.tips.of("main", None).gathering
+    arrived, release = threading.Event(), threading.Event()
+    begin = graph._repository.intents.begin
+
+    def held(**kwargs: object) -> None:
+        begin(**kwargs)  # type: ignore[arg-type]
+        arrived.set()
+        release.wait()
+
+    graph.load({"Person": people("ann", "bob")})
+    graph._repository.intents.begin = held  # type: ignore[method-assign]
+    other = threading.Thread(target=graph.load, args=({"Person": people("cyd"), "Knows": knows(("ann", "bob"))},))
+    other.start()
+    arrived.wait()
+    assert gathering._coming == {}
+    graph.load({"Person": people("eve")})
+    release.set()
+    other.join()
+    assert graph.rows("node:Person").num_rows == 4
+
+
+def test_preparing_one_by_one_is_no_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attempts, "_MAX_WAIT_SECONDS", 0.01)
+    passed = threading.Event()
+
+    def second() -> None:
+        with attempts.one_by_one(is_small=True):
+            passed.set()
+
+    with attempts.one_by_one(is_small=True):
+        thread = threading.Thread(target=second)
+        thread.start()
+        assert passed.wait(LONG), "who has waited for a while goes on"
+        thread.join()
+        with attempts.one_by_one(is_small=False):
+            assert attempts._preparing.locked(), "a large write leaves it alone"
+    assert not attempts._preparing.locked()
