@@ -167,6 +167,7 @@ def version_object_id(table_key: str, version: int) -> str:
 
 Row = tuple[Any, ...]
 _NO_ROW: Row = (None,) * len(MANIFEST_SCHEMA.names)
+_ROW_TYPE = pa.struct(list(MANIFEST_SCHEMA))
 _INDEX = {name: at for at, name in enumerate(MANIFEST_SCHEMA.names)}
 
 
@@ -231,11 +232,7 @@ class RowWriter:
 
 
 def _table(rows: list[Row]) -> pa.Table:
-    arrays = [
-        pa.array(column, field.type) if field.name != "base_objects" else pa.nulls(len(rows), field.type)
-        for column, field in zip(zip(*rows, strict=True), MANIFEST_SCHEMA, strict=True)
-    ]
-    return pa.Table.from_arrays(arrays, schema=MANIFEST_SCHEMA)
+    return pa.Table.from_arrays(pa.array(rows, _ROW_TYPE).flatten(), schema=MANIFEST_SCHEMA)
 
 
 def _table_rows(entry: TableEntry, native_branch: str | None) -> tuple[Row, ...]:

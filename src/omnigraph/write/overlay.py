@@ -70,24 +70,34 @@ class Overlay:
 
     def matching(self, condition: Condition, columns: Sequence[str]) -> pa.Table:
         """Some columns, `id` first, of the rows, pending and stored, for which a condition holds."""
-        kept = _kept(self.pending(), condition).select(list(columns))
         stored = self._stored(condition, columns)
+        if not self._ids and not self.removed:
+            return stored
         shadow = pa.array([*self._ids, *self.removed], pa.string())
-        stored = stored.filter(pc.invert(pc.is_in(stored["id"], value_set=shadow))) if len(shadow) else stored
-        return pa.concat_tables([kept, stored])
+        kept = _kept(self.pending(), condition).select(list(columns))
+        return pa.concat_tables([kept, stored.filter(pc.invert(pc.is_in(stored["id"], value_set=shadow)))])
 
     def remove(self, condition: Condition) -> int:
         """Remove the rows, pending and stored, for which a condition holds; how many they are."""
-        stored = self._stored(condition, ["id"])["id"].to_pylist()
-        kept = _kept(self.pending(), condition)["id"].to_pylist()
+        stored = self._stored_ids(condition)
+        kept = _kept(self.pending(), condition)["id"].to_pylist() if self._ids else ()
         found = dict.fromkeys((*kept, *(i for i in stored if i not in self._ids)))
         fresh = [i for i in found if i not in self.removed]
         self.removed.update(dict.fromkeys(fresh))
         return len(fresh)
 
-    def _stored(self, condition: Condition, columns: Sequence[str]) -> pa.Table:
+    def _stored_ids(self, condition: Condition) -> Sequence[str]:
+        if condition.is_exact and condition.pinned is not None:
+            return self._existing(*self._here(), condition.pinned)
+        ids: list[str] = self._stored(condition, ["id"])["id"].to_pylist()
+        return ids
+
+    def _here(self) -> tuple[Table, Tail]:
         key = self.entity.table_key
-        table, tail = self._base.table(key), self._base.entry(key).tail
+        return self._base.table(key), self._base.entry(key).tail
+
+    def _stored(self, condition: Condition, columns: Sequence[str]) -> pa.Table:
+        table, tail = self._here()
         if condition.is_exact and condition.pinned is not None:
             return self._by_key(table, tail, condition.pinned, columns)
         tested = list(dict.fromkeys(("id", *condition.columns)))
@@ -107,21 +117,24 @@ class Overlay:
         if read:
             rows = rows_by_id(table, ids, tail, ["id", *read])
         else:
-            locate_ahead(table, ids, tail)
-            rows = pa.table({"id": pa.array(locate(table, ids, tail).ids, pa.string())})
+            rows = pa.table({"id": pa.array(self._existing(table, tail, ids), pa.string())})
         schema = pa.schema([self.entity.arrow_schema.field(name) for name in columns])
         return pa.Table.from_arrays([rows["id" if name == key else name] for name in columns], schema=schema)
+
+    @staticmethod
+    def _existing(table: Table, tail: Tail, ids: tuple[str, ...]) -> Sequence[str]:
+        locate_ahead(table, ids, tail)  # staging asks for the same
+        return locate(table, ids, tail).ids
 
     def delta(self) -> TableDelta:
         """What the statements do to the table, all together."""
         rows = self.pending()
-        fresh = pc.is_in(rows["id"], value_set=pa.array(list(self._fresh), pa.string()))
+        inserted, updated = rows.slice(0, 0), rows
+        if self._fresh:
+            fresh = pc.is_in(rows["id"], value_set=pa.array(list(self._fresh), pa.string()))
+            inserted, updated = rows.filter(fresh), rows.filter(pc.invert(fresh))
         removed = pa.array(list(self.removed), pa.string())
-        inserted = rows.filter(fresh)
-        return TableDelta(
-            entity=self.entity, inserted=inserted, updated=rows.filter(pc.invert(fresh)), removed=removed,
-            fresh_ids=True,
-        )  # fmt: skip
+        return TableDelta(entity=self.entity, inserted=inserted, updated=updated, removed=removed, fresh_ids=True)
 
 
 def _kept(rows: pa.Table, condition: Condition) -> pa.Table:
