@@ -215,9 +215,8 @@ def append_and_merge(files: Path, work: Path, mode: str) -> Done:
     graph.repository.store.wait_for_upkeep()
     name = "people-merge.parquet"
     if mode == "append":
-        kept = pq.read_table(files / name)
-        count = kept.num_rows
-        pq.write_table(_people(count * 2, count * 3, np.random.default_rng(3)), work / name, row_group_size=_ROWS)
+        count, rng = pq.read_metadata(files / name).num_rows, np.random.default_rng(3)
+        _write(work / name, (_people(2 * count + b, 2 * count + min(b + _ROWS, count), rng) for b in _steps(count)))
     path = str((work if mode == "append" else files) / name)
     return timed(lambda: pipeline.load(spark, graph, {"Person": path}, mode=mode).commit.graph_commit_id)
 
