@@ -88,29 +88,15 @@ def test_it_waits_until_the_other_joins_passes_by_or_ends(graph: Graph, member: 
     assert [each.plan for each in gathering.take(member)[1:]] == ([theirs] if how == "joins" else [])
 
 
-def test_it_waits_for_nobody_who_could_not_share_its_commit(member: Member) -> None:
+@pytest.mark.parametrize("why", ["of another author", "takes long", "for a while only"])
+def test_it_does_not_wait_until_everybody_is_there(member: Member, monkeypatch: pytest.MonkeyPatch, why: str) -> None:
+    if why == "takes long":
+        monkeypatch.setattr(group, "_NEAR_SECONDS", 0.0)
+    if why == "for a while only":
+        monkeypatch.setattr(group, "_LINGER_SECONDS", 0.01)
     gathering = Gathering()
-    comer = Comer(gathering, ("somebody else", *member.authorship[1:]))
-    waiting = lingering(gathering, member)
-    waiting.join(LONG / 2)
-    assert not waiting.is_alive()
-    comer.end()
-
-
-def test_it_waits_for_nobody_who_takes_long(member: Member, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group, "_NEAR_SECONDS", 0.0)
-    gathering = Gathering()
-    comer = Comer(gathering, member.authorship)
-    waiting = lingering(gathering, member)
-    waiting.join(LONG / 2)
-    assert not waiting.is_alive()
-    comer.end()
-
-
-def test_it_waits_for_a_while_only(member: Member, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group, "_LINGER_SECONDS", 0.01)
-    gathering = Gathering()
-    comer = Comer(gathering, member.authorship)
+    author = "somebody else" if why == "of another author" else member.authorship[0]
+    comer = Comer(gathering, (author, *member.authorship[1:]))
     waiting = lingering(gathering, member)
     waiting.join(LONG / 2)
     assert not waiting.is_alive()
