@@ -122,6 +122,11 @@ class NodeType:
     instruction: str | None = None
     annotations: tuple[Annotation, ...] = ()
     rename_from: str | None = field(default=None, compare=False)
+    arrow_schema: pa.Schema = field(init=False, compare=False, repr=False)
+    """The physical table: `id`, then one column per property."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "arrow_schema", _schema(("id",), self.properties))
 
     @property
     def kind(self) -> str:
@@ -132,11 +137,6 @@ class NodeType:
     def table_key(self) -> str:
         """The name of its table in a manifest."""
         return f"node:{self.name}"
-
-    @property
-    def arrow_schema(self) -> pa.Schema:
-        """The physical table: `id`, then one column per property."""
-        return _schema(("id",), self.properties)
 
     def property(self, name: str) -> Property:
         """The property of that public name."""
@@ -162,6 +162,11 @@ class EdgeType:
     instruction: str | None = None
     annotations: tuple[Annotation, ...] = ()
     rename_from: str | None = field(default=None, compare=False)
+    arrow_schema: pa.Schema = field(init=False, compare=False, repr=False)
+    """The physical table: `id`, `src`, `dst`, then one column per property."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "arrow_schema", _schema(("id", "src", "dst"), self.properties))
 
     @property
     def kind(self) -> str:
@@ -172,11 +177,6 @@ class EdgeType:
     def table_key(self) -> str:
         """The name of its table in a manifest."""
         return f"edge:{self.name}"
-
-    @property
-    def arrow_schema(self) -> pa.Schema:
-        """The physical table: `id`, `src`, `dst`, then one column per property."""
-        return _schema(("id", "src", "dst"), self.properties)
 
     def property(self, name: str) -> Property:
         """The property of that public name."""

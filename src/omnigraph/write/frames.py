@@ -27,8 +27,9 @@ def batch_from_table(
 
     `is_text`: all columns are text that has to be read first, as those of a CSV file are.
     """
+    known = known_fields(entity)
     for name in table.column_names:
-        if name not in known_fields(entity):
+        if name not in known:
             entity.property(name)  # raises with the nearest name
     frame = _Frame(entity, table, places, found, is_text)
     columns = frame.columns()
