@@ -128,6 +128,7 @@ def small_writes(directory: Path) -> dict[tuple[str, int], float]:
     graph._store.wait_for_upkeep()
     bare = lance.write_dataset(people, directory / "bare")
     bare.create_scalar_index("name", "BTREE")
+    os.sync()  # what is written back meanwhile would slow down whoever creates more files
     update = "query u($n: String) { update P set { age: 2 } where name = $n }"
     delete = "query d($n: String) { delete P where name = $n }"
     actions: dict[str, Callable[[int], Any]] = {
