@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from omnigraph import Graph
+from omnigraph.storage import failpoints
+from omnigraph.storage.failpoints import Point
 from omnigraph.versioning import group
 from omnigraph.versioning.group import Authorship, Gathering, Member
 from omnigraph.write import attempts
@@ -116,15 +118,13 @@ def test_writes_of_several_tables_keep_nobody_waiting(graph: Graph) -> None:
     """They cannot share a commit: a write beside them ends although they are not done yet."""
     gathering = graph._repository.tips.of("main", None).gathering
     arrived, release = threading.Event(), threading.Event()
-    begin = graph._repository.intents.begin
 
-    def held(**kwargs: object) -> None:
-        begin(**kwargs)  # type: ignore[arg-type]
+    def hold() -> None:
         arrived.set()
         release.wait()
 
     graph.load({"Person": people("ann", "bob")})
-    graph._repository.intents.begin = held  # type: ignore[method-assign]
+    failpoints.arm({Point.INTENT_BEGUN: hold})
     other = threading.Thread(target=graph.load, args=({"Person": people("cyd"), "Knows": knows(("ann", "bob"))},))
     other.start()
     arrived.wait()
@@ -132,6 +132,7 @@ def test_writes_of_several_tables_keep_nobody_waiting(graph: Graph) -> None:
     graph.load({"Person": people("eve")})
     release.set()
     other.join()
+    failpoints.arm(None)
     assert graph.rows("node:Person").num_rows == 4
 
 
@@ -151,3 +152,27 @@ def test_preparing_one_by_one_is_no_lock(monkeypatch: pytest.MonkeyPatch) -> Non
         with attempts.one_by_one(is_small=False):
             assert attempts._preparing.locked(), "a large write leaves it alone"
     assert not attempts._preparing.locked()
+
+
+def test_writes_wait_for_the_preparation_of_others_on_a_local_disk_only(
+    root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On S3 preparing is waiting for requests, which are made side by side."""
+    graph = Graph.init(root, SMALL)
+    monkeypatch.setattr(attempts, "_MAX_WAIT_SECONDS", LONG)
+    done = threading.Event()
+
+    def write() -> None:
+        graph.load({"Person": people("ann")})
+        graph.mutate('query q() { insert Person { name: "bob" } }')
+        done.set()
+
+    with attempts.one_by_one(is_small=True):
+        thread = threading.Thread(target=write)
+        thread.start()
+        if root.startswith("s3://"):
+            assert done.wait(LONG / 2)
+        else:
+            assert not done.wait(0.2), "it waits for this one"
+    thread.join()
+    assert graph.rows("node:Person").num_rows == 2

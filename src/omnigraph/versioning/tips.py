@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from omnigraph.errors import BranchGone, BranchNotFound, StorageError, VersionNotFound
 from omnigraph.storage.layout import manifest_path
@@ -93,17 +93,13 @@ class BranchTip:
         with self.turn_here(), self.turn_among_processes(meanwhile):
             yield
 
-    @contextmanager
-    def turn_here(self) -> Iterator[None]:
+    def turn_here(self) -> AbstractContextManager[None]:
         """Queue in this process only."""
-        with self._queue.turn():
-            yield
+        return self._queue.turn()
 
-    @contextmanager
-    def turn_among_processes(self, meanwhile: Callable[[], None] | None = None) -> Iterator[None]:
+    def turn_among_processes(self, meanwhile: Callable[[], None] | None = None) -> AbstractContextManager[None]:
         """Queue with other processes. `meanwhile` is done where one of them has the turn."""
-        with advisory_lock(self._store.root, self.location, meanwhile):
-            yield
+        return advisory_lock(self._store.root, self.location, meanwhile)
 
     @contextmanager
     def folding(self, table_key: str) -> Iterator[bool]:

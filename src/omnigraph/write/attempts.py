@@ -19,7 +19,7 @@ _preparing = threading.Lock()
 
 @contextlib.contextmanager
 def one_by_one(is_small: bool) -> Iterator[None]:
-    """Around the preparation of a write that takes a moment, all of it Python.
+    """Around the preparation of a write that takes a moment, most of it Python: few rows, on a local disk.
 
     Threads that do it at the same time take the interpreter from each other, and from the one that publishes. It is
     no lock that anything relies on: who has waited for a while goes on.

@@ -83,7 +83,7 @@ def load_rows(repository: Repository, request: LoadRequest, *, fresh: bool = Tru
 
 
 def _load(txn: WriteTxn, request: LoadRequest) -> LoadResult:
-    with one_by_one(request.is_small):
+    with one_by_one(request.is_small and txn.store.root.is_local):
         intake, verdict, rejected = _admitted(txn, request)
     counts = {key: mine.count for key, mine in intake.gathered.items()}
     if request.mode != OVERWRITE:

@@ -82,7 +82,7 @@ def mutate(repository: Repository, request: MutationRequest, *, fresh: bool = Tr
 
 def _mutate(txn: WriteTxn, request: MutationRequest) -> MutationResult:
     name = request.query.name
-    with one_by_one(request.only_inserts):
+    with one_by_one(request.only_inserts and txn.store.root.is_local):
         run = _Run(txn, request)
         for statement in request.query.statements:
             run.step(statement)
@@ -119,7 +119,7 @@ class _Run:
 
     def outcome(self) -> tuple[dict[str, TableDelta], int, int]:
         """Deltas that change something, and how many nodes and edges are affected."""
-        removed = {key: o.delta().removed for key, o in self._overlays.items() if o.removed}
+        removed = {key: o.removed_ids for key, o in self._overlays.items() if o.removed}
         if removed:
             deltas = removals(self._txn, removed)
             nodes = sum(len(d.removed) for d in deltas.values() if d.entity.kind == "node")

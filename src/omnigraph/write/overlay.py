@@ -126,6 +126,11 @@ class Overlay:
         locate_ahead(table, ids, tail)  # staging asks for the same
         return locate(table, ids, tail).ids
 
+    @property
+    def removed_ids(self) -> pa.Array:
+        """The ids that the statements remove."""
+        return pa.array(list(self.removed), pa.string())
+
     def delta(self) -> TableDelta:
         """What the statements do to the table, all together."""
         rows = self.pending()
@@ -133,8 +138,9 @@ class Overlay:
         if self._fresh:
             fresh = pc.is_in(rows["id"], value_set=pa.array(list(self._fresh), pa.string()))
             inserted, updated = rows.filter(fresh), rows.filter(pc.invert(fresh))
-        removed = pa.array(list(self.removed), pa.string())
-        return TableDelta(entity=self.entity, inserted=inserted, updated=updated, removed=removed, fresh_ids=True)
+        return TableDelta(
+            entity=self.entity, inserted=inserted, updated=updated, removed=self.removed_ids, fresh_ids=True
+        )
 
 
 def _kept(rows: pa.Table, condition: Condition) -> pa.Table:
