@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,9 @@ import pytest
 
 from omnigraph import Graph
 from tests.support.s3 import S3Server, s3_server
+
+os.environ["OMNIGRAPH_FSYNC"] = "off"
+"""Killed processes lose nothing that they wrote, and nothing here loses power; the tests of flushing turn it on."""
 
 SCHEMA = """
 node Person { name: String @key  age: I32? }

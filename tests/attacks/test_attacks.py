@@ -217,8 +217,7 @@ def test_07_a_lost_acknowledgement_is_not_applied_again(tmp_path: Path) -> None:
     assert [c.graph_commit_id for c in graph.commits.list()].count(plan.commit_id) == 1
 
 
-def test_07_also_when_the_commit_has_been_settled_into_history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OMNIGRAPH_FSYNC", "off")
+def test_07_also_when_the_commit_has_been_settled_into_history(tmp_path: Path) -> None:
     graph = Graph.init(tmp_path / "g", SCHEMA)
     plan = plan_of(graph, "mine")
     first = graph._repository.publisher.publish(plan)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,12 +15,6 @@ from omnigraph.versioning.store import mint
 from tests.conftest import SCHEMA
 from tests.support.counting import file_events
 from tests.support.rows import knows, person
-
-
-@pytest.fixture(autouse=True)
-def _unflushed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Counts do not depend on flushing; the histories below are long."""
-    monkeypatch.setenv("OMNIGRAPH_FSYNC", "off")
 
 
 def created_by(graph: Graph, rows: list[dict[str, object]]) -> int:
@@ -111,20 +104,18 @@ class Deep:
 
 
 @pytest.fixture(scope="module")
-def deep(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deep]:
+def deep(tmp_path_factory: pytest.TempPathFactory) -> Deep:
     """10,000 commits. Few of them write rows: what is measured is history."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("OMNIGRAPH_FSYNC", "off")
-        graph = Graph.init(tmp_path_factory.mktemp("deep") / "g", SCHEMA)
-        found = Deep(graph, 10_000, {}, [])
-        for number in range(found.total):
-            if number in (100, found.total - 1):
-                found.costs[number] = upkept(graph, str(number))
-            empty_commit(graph, number)
-            if number % 1000 == 999:
-                newest = max((Path(graph.uri) / "__manifest/data").iterdir(), key=lambda p: p.stat().st_mtime_ns)
-                found.manifest_bytes.append(newest.stat().st_size)
-        yield found
+    graph = Graph.init(tmp_path_factory.mktemp("deep") / "g", SCHEMA)
+    found = Deep(graph, 10_000, {}, [])
+    for number in range(found.total):
+        if number in (100, found.total - 1):
+            found.costs[number] = upkept(graph, str(number))
+        empty_commit(graph, number)
+        if number % 1000 == 999:
+            newest = max((Path(graph.uri) / "__manifest/data").iterdir(), key=lambda p: p.stat().st_mtime_ns)
+            found.manifest_bytes.append(newest.stat().st_size)
+    return found
 
 
 def test_ten_thousand_commits_are_listed_in_few_reads(deep: Deep) -> None:

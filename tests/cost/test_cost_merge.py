@@ -6,17 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
-import pytest
 
 from omnigraph import Graph
 from tests.support.counting import file_events
 
 SCHEMA = "node Person { name: String @key  age: I32? }\nedge Knows: Person -> Person"
-
-
-@pytest.fixture(autouse=True)
-def _unflushed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OMNIGRAPH_FSYNC", "off")
 
 
 def of_size(folder: Path, rows: int) -> Graph:

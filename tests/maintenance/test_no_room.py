@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -30,7 +29,7 @@ def run(
     command = [sys.executable, "-m", "tests.maintenance.no_room", trouble, action, str(folder), *map(str, measures)]
     done = subprocess.run(
         [*prefix, *command],
-        cwd=ROOT, env={**os.environ, "OMNIGRAPH_FSYNC": "off"}, capture_output=True, text=True, timeout=400,
+        cwd=ROOT, capture_output=True, text=True, timeout=400,
         check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]

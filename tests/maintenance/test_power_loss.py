@@ -58,7 +58,7 @@ class Disk:
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
     found = Disk()
-    monkeypatch.setenv("OMNIGRAPH_FSYNC", "on")
+    monkeypatch.delenv("OMNIGRAPH_FSYNC")
     monkeypatch.setattr(durability, "_sync", found.sync)
     return found
 

@@ -17,8 +17,7 @@ OTHER = "\nnode Q { k: String @key }"
 
 
 @pytest.fixture
-def graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Graph:
-    monkeypatch.setenv("OMNIGRAPH_FSYNC", "off")
+def graph(tmp_path: Path) -> Graph:
     graph = Graph.init(tmp_path / "g", BASE)
     graph.load({"P": [{"k": "a", "v": 1}, {"k": "b", "v": 1}], "K": [{"id": "e", "from": "a", "to": "b", "n": 1}]})
     graph.branches.create("dev")

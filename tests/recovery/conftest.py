@@ -1,5 +1,5 @@
 from __future__ import annotations
 
-from tests.support.fixtures import disarmed, unflushed
+from tests.support.fixtures import disarmed
 
-__all__ = ["disarmed", "unflushed"]
+__all__ = ["disarmed"]

@@ -40,7 +40,6 @@ Merging = Callable[[Graph], MergeResult]
 def _many_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables here are small: let several tasks have a part of each."""
     monkeypatch.setattr(spark_merge, "ROWS_PER_TASK", 20)
-    monkeypatch.setenv("OMNIGRAPH_FSYNC", "off")
 
 
 @pytest.fixture(scope="module")

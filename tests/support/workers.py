@@ -1,23 +1,25 @@
-"""Real processes that write to a graph. Each reads one JSON job per line and answers with one JSON line.
+"""Real processes that write to a graph. Each takes one job after the other and answers each.
 
-Run as `python -m tests.support.workers`; `Worker` is the parent's end. A job may name a `failpoint` to arm, or a place
-to `hold`: there the process says so and waits for a line, which makes races exact without any clock. A process that
-acknowledges writes appends them to a file, one flushed line each, before it goes on.
+`Worker` is the parent's end. The processes are forked from one that has imported everything and done nothing yet: a
+start takes milliseconds, and hundreds are started. A job may name a `failpoint` to arm, or a place to `hold`: there the
+process says so and waits for a word, which makes races exact without any clock. A process that acknowledges writes
+appends them to a file, one flushed line each, before it goes on.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
+import multiprocessing
 import os
 import random
 import signal
-import subprocess
-import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -31,57 +33,56 @@ from tests.support.graphs import knows, people, twins
 ROOT = Path(__file__).parents[2]
 KILLED = -signal.SIGKILL
 
-_graphs: dict[str, Graph] = {}
+_processes = multiprocessing.get_context("forkserver")
+_processes.set_forkserver_preload(["tests.support.workers"])
 
 
 class Worker:
     """One worker process, as its parent sees it."""
 
     def __init__(self, **environment: str) -> None:
-        env = {**os.environ, "OMNIGRAPH_FSYNC": "off", **environment}
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.workers"],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=env,
-        )  # fmt: skip
+        self._complaints = tempfile.NamedTemporaryFile("r")  # noqa: SIM115 - closed by `close`
+        self._line, theirs = _processes.Pipe()
+        env = {**os.environ, **environment}
+        self.process = _processes.Process(target=serve, args=(theirs, env, self._complaints.name), daemon=True)
+        self.process.start()
+        theirs.close()
 
     def send(self, do: str, uri: str | os.PathLike[str], **job: Any) -> None:
         """Give it a job; `receive` tells how it went."""
-        self.say(json.dumps({"do": do, "uri": os.fspath(uri), **job}))
+        self.say({"do": do, "uri": os.fspath(uri), **job})
 
-    def say(self, line: str = "go") -> None:
-        """One line; releases a held worker."""
-        assert self.process.stdin is not None
-        self.process.stdin.write(line + "\n")
-        self.process.stdin.flush()
+    def say(self, word: object = "go") -> None:
+        """One message; releases a held worker."""
+        self._line.send(word)
 
     def receive(self) -> dict[str, Any]:
         """Its next answer: `ok`, `error`, `held`, or `dead` with the return code."""
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        if line:
-            return dict(json.loads(line))
-        code = self.process.wait()
-        assert self.process.stderr is not None
-        return {"dead": code, "stderr": self.process.stderr.read()}
+        try:
+            return dict(self._line.recv())
+        except (EOFError, ConnectionResetError):
+            self.process.join()
+            return {"dead": self.process.exitcode, "stderr": self._complaints.read()}
 
     def call(self, do: str, uri: str | os.PathLike[str], **job: Any) -> dict[str, Any]:
         """A job and its answer."""
         self.send(do, uri, **job)
         return self.receive()
 
-    def kill(self) -> int:
+    def kill(self) -> int | None:
         """SIGKILL, now."""
         self.process.kill()
         return self.close()
 
-    def close(self) -> int:
-        """Let it end and free its pipes."""
-        try:
-            self.process.communicate(timeout=60)
-        except subprocess.TimeoutExpired:
+    def close(self) -> int | None:
+        """Let it end; how it did."""
+        self._line.close()
+        self.process.join(60)
+        if self.process.is_alive():
             self.process.kill()
-            self.process.communicate()
-        return self.process.returncode
+            self.process.join()
+        self._complaints.close()
+        return self.process.exitcode
 
 
 @contextmanager
@@ -92,10 +93,7 @@ def workers(count: int, **environment: str) -> Iterator[list[Worker]]:
         yield started
     finally:
         for worker in started:
-            if worker.process.poll() is None:
-                worker.kill()
-            else:
-                worker.close()
+            worker.kill()
 
 
 def read_acks(path: Path) -> list[dict[str, Any]]:
@@ -106,6 +104,9 @@ def read_acks(path: Path) -> list[dict[str, Any]]:
 
 
 # --- inside the process -------------------------------------------------------------------------------------------
+
+_graphs: dict[str, Graph] = {}
+_parent: Connection
 
 
 def do_run(uri: str, kind: str) -> None:
@@ -239,7 +240,7 @@ def do_churn(uri: str, seed: int, ack: str, branches: list[str]) -> None:
     chance = random.Random(seed)
     graph = _graph(uri)
     mine: dict[str, list[str]] = {branch: [] for branch in branches}
-    _reply({"ok": "churning"})
+    _parent.send({"ok": "churning"})
     while True:
         branch = chance.choice(branches)
         write = chance.choices(_CHURN, weights=(5, 3, 3, 2, 1))[0]
@@ -312,18 +313,13 @@ def _acknowledge(path: str, value: dict[str, Any]) -> None:
         os.close(descriptor)
 
 
-def _reply(value: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(value) + "\n")
-    sys.stdout.flush()
-
-
 def _holding(point: str) -> dict[str, Callable[[], None]]:
     once = threading.Lock()
 
     def hold() -> None:
         if once.acquire(blocking=False):
-            _reply({"held": point})
-            sys.stdin.readline()
+            _parent.send({"held": point})
+            _parent.recv()
 
     return {point: hold}
 
@@ -342,11 +338,17 @@ def _perform(job: dict[str, Any]) -> dict[str, Any]:
             failpoints.arm(None)
 
 
-def main() -> None:
-    """Serve jobs until the parent closes the pipe."""
-    for line in sys.stdin:
-        _reply(_perform(json.loads(line)))
-
-
-if __name__ == "__main__":
-    main()
+def serve(parent: Connection, environment: dict[str, str], complaints: str) -> None:
+    """Do jobs until the parent closes its end."""
+    global _parent
+    _parent = parent
+    os.environ.clear()
+    os.environ.update(environment)
+    with open(complaints, "w") as file:
+        os.dup2(file.fileno(), 2)
+    while True:
+        try:
+            job = parent.recv()
+        except EOFError:
+            return
+        parent.send(_perform(job))

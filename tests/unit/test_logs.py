@@ -34,7 +34,7 @@ def _quiet_again(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def run(tmp_path: Path, **environment: str) -> list[str]:
-    env = {**os.environ, "OMNIGRAPH_FSYNC": "off", **environment}
+    env = {**os.environ, **environment}
     code = WORK.format(uri=str(tmp_path / "g"))
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == ""
