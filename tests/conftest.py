@@ -22,6 +22,14 @@ edge WorksAt: Person -> Company
 """
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Side by side run files, not tests: what a file prepares is prepared once. All of Spark shares one session."""
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+
+
 @pytest.fixture(scope="session")
 def s3_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     """One server for the whole session; each test has its own prefix."""

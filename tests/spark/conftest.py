@@ -34,4 +34,5 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if "/spark/" in str(item.path):
             item.add_marker(pytest.mark.spark)
-            item.add_marker(pytest.mark.xdist_group("spark"))
+            if "spark" in item.fixturenames:
+                item.add_marker(pytest.mark.xdist_group("spark"))

@@ -91,13 +91,15 @@ def read_state(
     """Parse one version. Commits that an earlier state of the branch already holds are taken from it."""
     refuse_if_unsupported(opened.schema, opened.location)
     rows = opened.rows(_READ_COLUMNS)
-    columns = [rows[name].to_pylist() for name in _READ_COLUMNS]
-    commits = dict.fromkeys(i for i, kind in zip(columns[0], columns[1], strict=True) if kind == "graph_commit")
+    ids, kinds = rows["object_id"].to_pylist(), rows["object_type"].to_pylist()
+    commits = [i for i, kind in zip(ids, kinds, strict=True) if kind == "graph_commit"]
     earlier = known.commits if known is not None else {}
+    # Most rows are commits, and most of those, the oldest, were there the last time: they are not even looked at.
+    first = kinds.index("graph_commit") if commits else len(kinds)
+    after = next((at for at in range(first, len(ids)) if ids[at] not in earlier), len(ids))
     parser = _StateParser()
-    for values in zip(*columns, strict=True):
-        # Most rows are commits, and most of those were there the last time.
-        if values[0] not in earlier or values[0] not in commits:
+    for part in (rows.slice(0, first), rows.slice(after)):
+        for values in zip(*(part[name].to_pylist() for name in _READ_COLUMNS), strict=True):
             parser.take(dict(zip(_READ_COLUMNS, values, strict=True)))
     parser.commits = {i: earlier.get(i) or parser.commits[i] for i in commits}
     return parser.state(branch, native_branch, opened)

@@ -22,7 +22,7 @@ from omnigraph.versioning.repository import Repository
 from omnigraph.write.attempts import one_by_one
 from omnigraph.write.delete import removals
 from omnigraph.write.embed import with_vectors
-from omnigraph.write.frames import batch_from_table
+from omnigraph.write.frames import property_values
 from omnigraph.write.overlay import Condition, Overlay
 from omnigraph.write.rows import ENDPOINTS, batch_from_rows
 from omnigraph.write.transaction import WriteTxn
@@ -161,17 +161,13 @@ class _Run:
         if not rows.num_rows:
             return
         evaluator = self._evaluator(entity, rows, exprs)
-        names = {p.column: p.name for p in entity.properties} | ENDPOINTS
-        public = rows.rename_columns([names.get(c, c) if c != "id" else c for c in rows.column_names])
-        for name, expr in statement.assignments:
-            values = self._assigned(evaluator, expr, rows.num_rows)
-            if name in public.column_names:
-                public = public.drop_columns([name])
-            public = public.append_column(name, values)
         found = Findings()
-        batch = batch_from_table(entity, public, NOWHERE, found)
+        values = {name: rows[name] for name in rows.column_names}
+        for name, expr in statement.assignments:
+            given = self._assigned(evaluator, expr, rows.num_rows)
+            values[_column(entity, name)] = property_values(entity, entity.property(name), given, NOWHERE, found)
         raise_first(tuple(found))
-        self._overlay(entity).put(batch.table)
+        self._overlay(entity).put(pa.Table.from_arrays([values[c] for c in columns], schema=entity.arrow_schema))
         self._affected[entity.kind] += rows.num_rows
 
     def _assigned(self, evaluator: Evaluator, expr: ir.Expr, count: int) -> pa.Array:
