@@ -55,7 +55,7 @@ def test_writers_beside_continuous_optimize_lose_no_commit_and_see_no_conflict(t
                 "commits", graph.uri, worker=f"w{number}", count=count, data={"Person": [{"name": "*"}]}, ack=str(ack)
             )
         runs = 0
-        while len(read_acks(ack)) < 4 * count and all(writer.process.is_alive() for writer in writers):
+        while len(read_acks(ack)) < 4 * count and all(writer.is_alive() for writer in writers):
             runs += graph.maintenance.optimize().commit is not None
         replies = [writer.receive() for writer in writers]
     assert replies == [{"ok": count}] * 4

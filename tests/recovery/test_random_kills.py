@@ -75,7 +75,7 @@ def _churn(uri: Path, ack: Path, kills: int, seed: int) -> None:
         reply = victim.receive()
         assert reply == {"ok": "churning"}, reply
         time.sleep(chance.random() ** 2 * 0.6)
-        assert victim.process.is_alive(), victim.receive()
+        assert victim.is_alive(), victim.receive()
         assert victim.kill() == KILLED
         running.insert(number % WRITERS, _start(uri, ack, seed + WRITERS + number))
     for worker in running:

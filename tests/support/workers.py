@@ -19,7 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,8 @@ KILLED = -signal.SIGKILL
 
 _processes = multiprocessing.get_context("forkserver")
 _processes.set_forkserver_preload(["tests.support.workers"])
+_one_asks = threading.Lock()
+"""How a process ended can be read once, and starting one asks about all others: threads take turns."""
 
 
 class Worker:
@@ -45,7 +47,8 @@ class Worker:
         self._line, theirs = _processes.Pipe()
         env = {**os.environ, **environment}
         self.process = _processes.Process(target=serve, args=(theirs, env, self._complaints.name), daemon=True)
-        self.process.start()
+        with _one_asks:
+            self.process.start()
         theirs.close()
 
     def send(self, do: str, uri: str | os.PathLike[str], **job: Any) -> None:
@@ -61,8 +64,7 @@ class Worker:
         try:
             return dict(self._line.recv())
         except (EOFError, ConnectionResetError):
-            self.process.join()
-            return {"dead": self.process.exitcode, "stderr": self._complaints.read()}
+            return {"dead": self._ended(), "stderr": self._complaints.read()}
 
     def call(self, do: str, uri: str | os.PathLike[str], **job: Any) -> dict[str, Any]:
         """A job and its answer."""
@@ -71,18 +73,28 @@ class Worker:
 
     def kill(self) -> int | None:
         """SIGKILL, now."""
-        self.process.kill()
+        if self.is_alive():
+            self.process.kill()
         return self.close()
 
     def close(self) -> int | None:
         """Let it end; how it did."""
         self._line.close()
-        self.process.join(60)
-        if self.process.is_alive():
+        if not wait([self.process.sentinel], 60):
             self.process.kill()
-            self.process.join()
         self._complaints.close()
-        return self.process.exitcode
+        return self._ended()
+
+    def is_alive(self) -> bool:
+        """Whether it runs."""
+        with _one_asks:
+            return self.process.is_alive()
+
+    def _ended(self) -> int | None:
+        wait([self.process.sentinel])
+        with _one_asks:
+            self.process.join()
+            return self.process.exitcode
 
 
 @contextmanager
