@@ -24,10 +24,10 @@ tour: $(STAMP) ## five queries of growing difficulty on a social graph, with tim
 	@$(BIN)/python examples/tour.py
 
 test: $(STAMP) ## the whole suite, without the long randomised runs
-	$(BIN)/python -m pytest -m "not slow" -n 3 --dist loadgroup
+	$(BIN)/python -m pytest -m "not slow" -n 3
 
 test-fast: $(STAMP) ## unit tests and everything quick that needs no second process
-	$(BIN)/python -m pytest -m "not slow and not processes and not s3 and not spark" -n 2 --dist loadgroup \
+	$(BIN)/python -m pytest -m "not slow and not processes and not s3 and not spark" -n 2 \
 		--ignore=tests/cost --ignore=tests/property --ignore=tests/maintenance
 
 test-slow: $(STAMP) ## the long randomised runs

@@ -34,5 +34,3 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if "/spark/" in str(item.path):
             item.add_marker(pytest.mark.spark)
-            if "spark" in item.fixturenames:
-                item.add_marker(pytest.mark.xdist_group("spark"))
