@@ -6,6 +6,7 @@ With `OMNIGRAPH_BENCH_QUICK=1` (`make bench-quick`) every scenario at small size
 
 from __future__ import annotations
 
+import argparse
 import shutil
 import sys
 import tempfile
@@ -54,13 +55,18 @@ def main(arguments: list[str]) -> int:
 
     With `--twice` each is run two times and nothing is written: what differs then is noise.
     """
-    wanted = [word for word in arguments if not word.startswith("--")]
-    names = [name for name in SCENARIOS if not wanted or any(word in name for word in wanted)]
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.run")
+    parser.add_argument("words", nargs="*", metavar="WORD", help=f"scenarios whose name has it: {', '.join(SCENARIOS)}")
+    parser.add_argument("--twice", action="store_true", help="run each two times, print the noise, write nothing")
+    asked = parser.parse_args(arguments)
+    names = [name for name in SCENARIOS if not asked.words or any(word in name for word in asked.words)]
+    if not names:
+        parser.error(f"no scenario is called {' or '.join(asked.words)}: there are {', '.join(SCENARIOS)}")
     used: list[Path] = []  # removed at the end: on ext4, creating files is slow for minutes after many were deleted
     tables: list[report.Table] = []
     try:
         for name in names:
-            if "--twice" in arguments:
+            if asked.twice:
                 print("\n".join(report.repeated(run(name, used), run(name, used))), flush=True)
                 continue
             tables.extend(run(name, used))
