@@ -121,6 +121,14 @@ def test_an_update_keeps_what_it_does_not_set(people: Graph) -> None:
     assert people.entity_at("node:Person", "Alice")["photo"] is None  # type: ignore[index]
 
 
+def test_an_update_gives_no_default_to_what_it_does_not_set(tmp_path: Path) -> None:
+    graph = Graph.init(tmp_path / "g", "node P { k: String @key  a: I32?  b: I32? }")
+    graph.load({"P": [{"k": "x", "a": 1}]})
+    graph.schema.apply("node P { k: String @key  a: I32?  b: I32? @default(5) }")
+    assert run(graph, 'update P set { a: 2 } where k = "x"') == (1, 0)
+    assert graph.entity_at("node:P", "x") == {"id": "x", "k": "x", "a": 2, "b": None}
+
+
 def test_deletes_cascade_and_count_distinct_rows(people: Graph) -> None:
     assert run(people, 'delete Knows where from = "Alice"') == (0, 2)
     assert set(ages(people)) == {"Alice", "Bob", "Cara"}
