@@ -23,6 +23,7 @@ from omnigraph.storage.faults import translated
 from omnigraph.storage.key_sets import KeySets
 from omnigraph.storage.predicates import sql_literal
 from omnigraph.storage.tables import KnownIds, Table, data_file
+from omnigraph.storage.warming import IndexWarming
 
 MAX_LISTED = 4096
 """Above this many ids one scan of the id column is cheaper than a predicate that lists them."""
@@ -77,6 +78,7 @@ _MAX_WRITTEN_HERE = 4096
 _FEW = 256
 _written_here: dict[str, frozenset[str]] = {}
 KEY_SETS = KeySets()
+INDEX_WARMING = IndexWarming()
 _NO_ADDRESSES = pa.table({"_rowaddr": pa.array([], pa.uint64())})
 
 
@@ -283,6 +285,7 @@ def _matches(table: Table, ids: Sequence[str], tail: Tail, answered: frozenset[i
 def _probe_covered(table: Table, predicate: str, columns: list[str]) -> pa.Table:
     """Matches in covered fragments, asked of the version whose index is already loaded, without what left since."""
     home = table.index_home
+    INDEX_WARMING.looked_up(home)
     if home is table:
         return _probe(table, predicate, columns, fragments=None)
     try:

@@ -72,6 +72,7 @@ class Table:
         self._fragments = fragments
         self.known_ids: KnownIds | None = None
         self.located: dict[tuple[str, ...], tuple[tuple[str, ...], tuple[int, ...]]] = {}
+        self.lookups = 0
         self._coverage: dict[str, frozenset[int]] | None = None
         self._live: dict[int, Places] = {}
 

@@ -1,0 +1,70 @@
+"""Key indexes in memory, before lookups need them.
+
+Storage reads a page of an index when a lookup first meets it, which takes longer than the lookup, and a table of a
+million keys has hundreds of pages. Whoever looks up a few keys of a version will look up more: then the pages are read
+in the background, at once, in the time of some ten lookups.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from omnigraph.errors import StorageError
+from omnigraph.storage.calls import record
+from omnigraph.storage.faults import translated
+from omnigraph.storage.tables import KEY_INDEX, Table
+
+_log = logging.getLogger(__name__)
+
+
+class IndexWarming:
+    """Reads key indexes that are used often: each segment once, on a local disk, and only where all of it has room.
+
+    `patience`: lookups in one version before its index is worth reading. Segments of up to `few` rows are not, nor are
+    indexes of more than `many`.
+    """
+
+    def __init__(self, *, patience: int = 8, few: int = 16_384, many: int = 4_000_000) -> None:
+        self._patience = patience
+        self._few = few
+        self._many = many
+        self._read: set[str] = set()
+        self._reader: threading.Thread | None = None
+        self._lock = threading.Lock()
+
+    def looked_up(self, home: Table) -> None:
+        """One more lookup in the key index of a version."""
+        home.lookups += 1
+        if home.lookups != self._patience or "://" in home.dataset.uri:
+            return
+        rows = sum(f.physical_rows for i, f in home.fragments.items() if i in home.covered_fragments)
+        with self._lock:
+            if not self._few < rows <= self._many or (self._reader is not None and self._reader.is_alive()):
+                return
+            self._reader = threading.Thread(target=self._warm, args=(home,), name="omnigraph-index")
+            self._reader.start()
+
+    def wait(self) -> None:
+        """Until nothing is being read in the background."""
+        reader = self._reader
+        if reader is not None:
+            reader.join()
+
+    def _warm(self, home: Table) -> None:
+        try:
+            with translated(f"reading the key index of {home.path}"):
+                fresh = self._unread(home)
+                if fresh:
+                    record("index read")
+                    home.dataset.prewarm_index(KEY_INDEX)
+                    self._read |= fresh
+        except StorageError as error:  # nobody waits for it: lookups read what they need
+            _log.debug("the key index of %s was not read: %s", home.path, error)
+
+    def _unread(self, home: Table) -> set[str]:
+        """Segments worth reading that have not been read. What folding adds for a few rows is not."""
+        rows = {i: f.physical_rows for i, f in home.fragments.items()}
+        segments = [s for index in home.dataset.describe_indices() if index.name == KEY_INDEX for s in index.segments]
+        large = {str(s.uuid) for s in segments if sum(rows.get(i, 0) for i in s.fragment_ids) > self._few}
+        return large - self._read
