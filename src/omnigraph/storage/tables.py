@@ -73,6 +73,7 @@ class Table:
         self.known_ids: KnownIds | None = None
         self.located: dict[tuple[str, ...], tuple[tuple[str, ...], tuple[int, ...]]] = {}
         self.lookups = 0
+        self.warm_segments: set[str] = set()
         self._coverage: dict[str, frozenset[int]] | None = None
         self._live: dict[int, Places] = {}
 
@@ -232,6 +233,7 @@ class TableStore:
         self.options = options or None
         self.durability = durability
         self.session = lance.Session()
+        self._warm_segments: set[str] = set()  # index segments that the session's cache has read whole
         self._handles: OrderedDict[tuple[str, int], Table] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -264,6 +266,7 @@ class TableStore:
 
     def remember(self, table: Table) -> Table:
         """Keep a handle, so that the next use of its pin opens nothing."""
+        table.warm_segments = self._warm_segments
         with self._lock:
             self._handles[(table.path, table.version)] = table
             while len(self._handles) > _MAX_HANDLES:

@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 class IndexWarming:
-    """Reads key indexes that are used often: each segment once, on a local disk, and only where all of it has room.
+    """Reads key indexes that are used often, on a local disk, each segment once into the cache of an open graph.
 
     `patience`: lookups in one version before its index is worth reading. Segments of up to `few` rows are not, nor are
     indexes of more than `many`.
@@ -29,21 +29,22 @@ class IndexWarming:
         self._patience = patience
         self._few = few
         self._many = many
-        self._read: set[str] = set()
         self._reader: threading.Thread | None = None
         self._lock = threading.Lock()
 
     def looked_up(self, home: Table) -> None:
         """One more lookup in the key index of a version."""
-        home.lookups += 1
-        if home.lookups != self._patience or "://" in home.dataset.uri:
-            return
-        rows = sum(f.physical_rows for i, f in home.fragments.items() if i in home.covered_fragments)
         with self._lock:
-            if not self._few < rows <= self._many or (self._reader is not None and self._reader.is_alive()):
+            if self._reader is not None and self._reader.is_alive():
                 return
-            self._reader = threading.Thread(target=self._warm, args=(home,), name="omnigraph-index")
-            self._reader.start()
+            home.lookups += 1
+            if home.lookups != self._patience or "://" in home.dataset.uri:
+                return
+            covered = home.covered_fragments
+            rows = sum(f.physical_rows for i, f in home.fragments.items() if i in covered)
+            if self._few < rows <= self._many:
+                self._reader = threading.Thread(target=self._warm, args=(home,), name="omnigraph-index")
+                self._reader.start()
 
     def wait(self) -> None:
         """Until nothing is being read in the background."""
@@ -58,7 +59,7 @@ class IndexWarming:
                 if fresh:
                     record("index read")
                     home.dataset.prewarm_index(KEY_INDEX)
-                    self._read |= fresh
+                    home.warm_segments.update(fresh)
         except StorageError as error:  # nobody waits for it: lookups read what they need
             _log.debug("the key index of %s was not read: %s", home.path, error)
 
@@ -67,4 +68,4 @@ class IndexWarming:
         rows = {i: f.physical_rows for i, f in home.fragments.items()}
         segments = [s for index in home.dataset.describe_indices() if index.name == KEY_INDEX for s in index.segments]
         large = {str(s.uuid) for s in segments if sum(rows.get(i, 0) for i in s.fragment_ids) > self._few}
-        return large - self._read
+        return large - home.warm_segments

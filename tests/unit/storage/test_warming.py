@@ -66,6 +66,13 @@ def test_what_a_fold_adds_for_few_rows_is_no_reason_to_read_again(graph: Graph, 
     assert counted["index read"] == 2
 
 
+def test_a_graph_that_is_opened_again_has_a_cache_of_its_own(graph: Graph, counted: Counter[str]) -> None:
+    warming = IndexWarming(patience=3, few=10)
+    for opened in (graph, Graph.open(graph.uri)):
+        look_up(warming, home_of(opened), 3)
+    assert counted["index read"] == 2
+
+
 @pytest.mark.parametrize("bounds", [{"few": 50}, {"few": 10, "many": 40}], ids=["too small", "too large"])
 def test_indexes_that_are_not_worth_it_or_have_no_room(
     graph: Graph, bounds: dict[str, int], counted: Counter[str]
@@ -81,4 +88,4 @@ def test_an_index_that_is_gone_disturbs_nobody(graph: Graph, counted: Counter[st
     warming = IndexWarming(patience=1, few=10)
     look_up(warming, home, 1)  # an error in the thread would fail this test
     assert counted["index read"] == 1
-    assert not warming._read
+    assert not home.warm_segments
