@@ -46,7 +46,7 @@ def batch_from_table(
 
 def property_values(entity: EntityType, prop: Property, given: pa.Array, places: Places, found: Findings) -> Any:
     """The values of one property of some rows. Wrong ones are noted; a column of the wrong kind is an error."""
-    return _Frame(entity, pa.table({prop.name: given}), places, found).property(prop)
+    return _Frame(entity, pa.table({prop.name: given}), places, found).values_of(prop)
 
 
 class _Frame:
@@ -71,7 +71,7 @@ class _Frame:
                     raise self._lacks(name)
                 columns[column] = self._ids(name, required=True)
         for prop in self._entity.properties:
-            columns[prop.name] = self.property(prop)
+            columns[prop.name] = self.values_of(prop)
         if "id" in self._table.column_names:
             columns["id"] = self._ids("id", required=not self._mints)
         return columns
@@ -101,7 +101,7 @@ class _Frame:
             )  # fmt: skip
         return whole(column.cast(pa.string()))
 
-    def property(self, prop: Property) -> Any:
+    def values_of(self, prop: Property) -> Any:
         """The values of one property, in its type."""
         if prop.name not in self._table.column_names:
             return self._absent(prop)
