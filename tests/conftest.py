@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,6 @@ from xdist.scheduler import LoadFileScheduling
 
 from omnigraph import Graph
 from tests.support.s3 import S3Server, s3_server
-
-os.environ["OMNIGRAPH_FSYNC"] = "off"
-"""Killed processes lose nothing that they wrote, and nothing here loses power; the tests of flushing turn it on."""
 
 SCHEMA = """
 node Person { name: String @key  age: I32? }

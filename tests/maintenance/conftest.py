@@ -1,5 +1,5 @@
 from __future__ import annotations
 
-from tests.support.fixtures import disarmed
+from tests.support.fixtures import disarmed, unflushed
 
-__all__ = ["disarmed"]
+__all__ = ["disarmed", "unflushed"]

@@ -34,8 +34,9 @@ HURRIED = replace(NORMAL, staging_grace=30.0, superseded_grace=8.0, stale_base=2
 
 @pytest.mark.processes
 @pytest.mark.timeout(280)
-def test_nothing_is_lost_in_half_a_minute(tmp_path: Path) -> None:
-    soak(tmp_path, seconds=30, settings=HURRIED, seed=7)
+@pytest.mark.parametrize("settings", [NORMAL, HURRIED], ids=["normal graces", "small graces"])
+def test_nothing_is_lost_in_half_a_minute(tmp_path: Path, settings: Settings) -> None:
+    soak(tmp_path, seconds=30, settings=settings, seed=7)
 
 
 @pytest.mark.slow

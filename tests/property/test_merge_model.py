@@ -7,6 +7,7 @@ import itertools
 import random
 import shutil
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,14 @@ START = {
 POINTS = [
     Point.TABLE_STAGED, Point.INTENT_BEGUN, Point.INTENT_COMPLETED, Point.BEFORE_SWAP, Point.SWAPPED, Point.BEFORE_ACK,
 ]  # fmt: skip
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _unflushed() -> Iterator[None]:
+    """Nothing here loses power."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OMNIGRAPH_FSYNC", "off")
+        yield
 
 
 @dataclass

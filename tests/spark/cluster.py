@@ -72,7 +72,7 @@ class Cluster:
     def environment(self, **more: str) -> dict[str, str]:
         """The environment of the cluster's processes: every one of them finds this checkout."""
         paths = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
-        return {**os.environ, "PYTHONPATH": paths, "SPARK_LOCAL_IP": HOST, **more}
+        return {**os.environ, "PYTHONPATH": paths, "SPARK_LOCAL_IP": HOST, "OMNIGRAPH_FSYNC": "off", **more}
 
     def state(self) -> dict[str, Any]:
         """What the master says of itself."""

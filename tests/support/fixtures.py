@@ -9,6 +9,14 @@ import pytest
 from omnigraph.storage import failpoints
 
 
+@pytest.fixture(autouse=True, scope="package")
+def unflushed() -> Iterator[None]:
+    """No flushes: a killed process loses nothing that it wrote, and nothing here loses power."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OMNIGRAPH_FSYNC", "off")
+        yield
+
+
 @pytest.fixture(autouse=True)
 def disarmed() -> Iterator[None]:
     """A failpoint armed by one test is none of the next one's business."""
