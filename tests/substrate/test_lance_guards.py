@@ -150,6 +150,21 @@ def test_a_stale_update_resurrects_rows(table: LanceDataset) -> None:
     assert found(result, "a", "b", "c") == ["b", "c"]
 
 
+def test_deleted_rows_stay_in_their_places_and_have_no_id(table: LanceDataset) -> None:
+    """Why ids that are kept in memory by place hold for every version of a file, and how deletions are read."""
+    base = append(table, rows(*"abcdefgh"))
+    for gone in ([1], [4, 6]):
+        masked = base.get_fragments()[0].delete_rows(gone)
+        base = detached(base, LanceOperation.Update(updated_fragments=[masked], new_fragments=[]))
+    [fragment] = base.get_fragments()
+    everything = base.scanner(columns=["id"], with_row_id=True, include_deleted_rows=True, fragments=[fragment])
+    assert everything.to_table()["id"].to_pylist() == list("abcdefgh")
+    ids_only = base.scanner(columns=[], with_row_id=True, include_deleted_rows=True, fragments=[fragment]).to_table()
+    assert [i for i, row_id in enumerate(ids_only["_rowid"].to_pylist()) if row_id is None] == [1, 4, 6]
+    addresses = base.scanner(columns=["id"], with_row_address=True).to_table()
+    assert (addresses["_rowaddr"].to_numpy() & 0xFFFFFFFF).tolist() == [0, 2, 3, 5, 7]
+
+
 def test_fast_search_sees_only_what_the_index_covers(table: LanceDataset) -> None:
     """Why the tail is probed by name."""
     base = append(with_key_index(append(table, rows("a"))), rows("tail"))

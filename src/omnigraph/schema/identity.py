@@ -93,7 +93,7 @@ def _text_column(entity: EntityType, name: str, table: pa.Table) -> pa.Array:
         return pa.array(list(values), pa.string())
     if type_.scalar in (Scalar.DATE, Scalar.DATETIME):
         return _epoch_numbers(column, type_.scalar).cast(pa.string())
-    return column.cast(pa.string())
+    return column if column.type == pa.string() else column.cast(pa.string())
 
 
 def _epoch_numbers(column: pa.Array, scalar: Scalar) -> pa.Array:

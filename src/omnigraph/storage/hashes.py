@@ -5,6 +5,7 @@ Hashes are compared where they are made, and never stored.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,9 @@ _WORD = 8
 _BITS = np.array([0, *(8 * (_WORD - length) for length in range(1, _WORD + 1))], np.uint64)
 _AT_ONCE = 1 << 15
 """Texts that are hashed together: few enough that all that is computed of them stays near the processor."""
+_FEW = 32
+"""Up to so many texts are hashed one by one: a column of them costs more to make than to hash."""
+_ALL_BITS = 2**64 - 1
 Hashes = np.ndarray[Any, np.dtype[np.uint64]]
 
 
@@ -25,6 +29,24 @@ def rows_with_equal_hash(texts: pa.Array) -> np.ndarray:
     ordered = np.sort(hashes)
     shared = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
     return rows[np.isin(hashes, shared)] if len(shared) else rows[:0]
+
+
+def hashes_of(texts: Sequence[str]) -> Hashes:
+    """The hashes of some texts."""
+    if len(texts) > _FEW:
+        return text_hashes(pa.array(texts, pa.string()))
+    return np.fromiter(map(_hash_of, texts), np.uint64, len(texts))
+
+
+def _hash_of(text: str) -> int:
+    """What `_hashed` computes, of one text."""
+    raw, mix = text.encode(), int(_MIX)
+    found = len(raw) * mix & _ALL_BITS
+    for at in range(0, len(raw), _WORD):
+        word = raw[at : at + _WORD]
+        mixed = (found ^ int.from_bytes(word, "little") << 8 * (_WORD - len(word))) * mix & _ALL_BITS
+        found = mixed ^ mixed >> 29
+    return found * mix & _ALL_BITS
 
 
 def text_hashes(texts: pa.Array | pa.ChunkedArray) -> Hashes:

@@ -1,8 +1,9 @@
-"""The keys of immutable data files in memory, as sorted 64-bit hashes: what says without a read that a key is new.
+"""The keys of immutable data files in memory: what says without a read that a key is new, or in which row it stands.
 
-An insert asks whether its key exists, and nearly always it does not. Hashes of what a file holds prove that; a hash
-that is there proves nothing, and then the index is asked. Rows that were deleted count as held: a file is the same for
-every version and branch that has it, whatever they deleted.
+An insert asks whether its key exists, and nearly always it does not. Sorted 64-bit hashes of what a file holds prove
+that; a hash that is there proves nothing. Where the ids themselves are kept beside the hashes, they decide, and the
+index is asked about nothing. Rows that were deleted count as held: a file is the same for every version and branch that
+has it, and each version knows what it deleted.
 """
 
 from __future__ import annotations
@@ -10,51 +11,118 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from omnigraph.datatypes import whole
 from omnigraph.errors import StorageError
 from omnigraph.storage.calls import record
 from omnigraph.storage.faults import translated
-from omnigraph.storage.hashes import Hashes, text_hashes
-from omnigraph.storage.tables import Table, data_file
+from omnigraph.storage.hashes import Hashes, hashes_of, text_hashes
+from omnigraph.storage.tables import Places, Table, data_file
 
 _log = logging.getLogger(__name__)
 
 
-class KeySets:
-    """Hashes by data file. Tables of few rows are read when they are asked about, others in the background.
-
-    `patience`: how often a large file is asked about before it is worth reading. `capacity`: hashes kept at most.
+@dataclass(frozen=True, slots=True)
+class FileKeys:
+    """The keys of one data file: their hashes in order, the row of each, and the ids by row. The last two may be left
+    out where they are too large.
     """
 
-    def __init__(self, *, few: int = 4_096, patience: int = 16, capacity: int = 8_000_000) -> None:
+    hashes: Hashes
+    rows: np.ndarray[Any, np.dtype[np.uint32]] | None = None
+    ids: pa.Array | None = None
+
+    @classmethod
+    def of(cls, ids: pa.Array, room: int) -> FileKeys:
+        """The keys of a column of ids. Rows and ids are kept if all has room."""
+        hashes = text_hashes(ids)
+        order = np.argsort(hashes).astype(np.uint32)
+        if hashes.nbytes + order.nbytes + ids.nbytes > room:
+            return cls(hashes[order])
+        return cls(hashes[order], order, ids)
+
+    @property
+    def size(self) -> int:
+        """Bytes of memory."""
+        ids, rows = self.ids, self.rows
+        return self.hashes.nbytes + (ids.nbytes if ids is not None else 0) + (rows.nbytes if rows is not None else 0)
+
+    def holds_any(self, wanted: Hashes) -> bool:
+        """Whether one of some hashes is among its own."""
+        return bool((self.hashes.searchsorted(wanted) < self.hashes.searchsorted(wanted, "right")).any())
+
+    def find(self, texts: Sequence[str], wanted: Hashes) -> Iterator[tuple[str, int]]:
+        """Those of some ids, given with their hashes, that it holds, and the row of each."""
+        if self.rows is None or self.ids is None:
+            return
+        first = self.hashes.searchsorted(wanted).tolist()
+        after = self.hashes.searchsorted(wanted, "right").tolist()
+        for text, begin, end in zip(texts, first, after, strict=True):
+            for row in self.rows[begin:end].tolist():
+                if self.ids[row].as_py() == text:
+                    yield text, row
+
+
+class KeySets:
+    """Keys by data file. Tables of few rows are read when they are asked about, others in the background.
+
+    `patience`: how often a large file is asked about before it is worth reading. `many`: rows of a table above which it
+    never is. `capacity`: bytes kept at most, half of it of one table.
+    """
+
+    def __init__(
+        self, *, few: int = 4_096, patience: int = 8, many: int = 4_000_000, capacity: int = 128_000_000
+    ) -> None:
         self._few = few
         self._patience = patience
+        self._many = many
         self._capacity = capacity
-        self._known: OrderedDict[str, Hashes] = OrderedDict()
+        self._known: OrderedDict[str, FileKeys] = OrderedDict()
         self._asked: Counter[str] = Counter()
         self._reader: threading.Thread | None = None
         self._lock = threading.Lock()
 
     def certainly_new(self, table: Table, ids: Sequence[str]) -> bool:
         """Whether the indexed part of a table certainly holds none of some ids. False: the index has to be asked."""
-        fragments = table.fragments
-        files = {data_file(fragments[i]): i for i in table.covered_fragments if i in fragments}
-        with self._lock:
-            unknown = {file: i for file, i in files.items() if file not in self._known}
+        files = _indexed_files(table)
+        unknown = self._unknown(files)
         if unknown:
             # What a fold adds to a table that is known is read at once, as a small table is.
-            if sum(fragments[i].physical_rows for i in unknown.values()) > self._few:
-                self._ask_for(table, unknown, sum(fragments[i].physical_rows for i in files.values()))
+            if _rows(table, unknown) > self._few:
+                self._ask_for(table, files, unknown)
                 return False
             self._read(table, unknown)
-        wanted = text_hashes(pa.array(ids, pa.string()))
+        wanted = hashes_of(ids)
         with self._lock:
             sets = [self._known.get(file) for file in files]
-        return not any(known is None or _holds_any(known, wanted) for known in sets)
+        return not any(known is None or known.holds_any(wanted) for known in sets)
+
+    def locate(self, table: Table, ids: Sequence[str]) -> list[tuple[str, int]] | None:
+        """Those of some ids that the indexed part of a table holds, with their addresses. None: the index knows."""
+        files = _indexed_files(table)
+        unknown = self._unknown(files)
+        if unknown:
+            self._ask_for(table, files, unknown)
+            return None
+        with self._lock:
+            sets = [(i, self._known.get(file)) for file, i in files.items()]
+        home, wanted = table.index_home, hashes_of(ids)
+        found: list[tuple[str, int]] = []
+        for fragment_id, known in sets:
+            deleted = home.deleted_offsets(fragment_id)
+            if known is None or known.ids is None or deleted is None:
+                return None
+            masked = table.masked.get(fragment_id, frozenset())
+            for text, row in known.find(ids, wanted):
+                if row not in masked and not _is_among(deleted, row):
+                    found.append((text, fragment_id << 32 | row))
+        return found
 
     def wait(self) -> None:
         """Until nothing is being read in the background."""
@@ -62,18 +130,22 @@ class KeySets:
         if reader is not None:
             reader.join()
 
-    def _ask_for(self, table: Table, files: dict[str, int], rows: int) -> None:
+    def _unknown(self, files: dict[str, int]) -> dict[str, int]:
+        with self._lock:
+            return {file: i for file, i in files.items() if file not in self._known}
+
+    def _ask_for(self, table: Table, files: dict[str, int], unknown: dict[str, int]) -> None:
         """Have files read that are asked about often. Only where reading is cheap, and where all of it has room."""
-        if rows > self._capacity // 2 or "://" in table.dataset.uri:
+        if _rows(table, files) > self._many or "://" in table.dataset.uri:
             return
         with self._lock:
-            self._asked.update(files.keys())
-            due = any(self._asked[file] >= self._patience for file in files)
+            self._asked.update(unknown.keys())
+            due = any(self._asked[file] >= self._patience for file in unknown)
             if not due or (self._reader is not None and self._reader.is_alive()):
                 return
-            for file in files:
+            for file in unknown:
                 del self._asked[file]
-            self._reader = threading.Thread(target=self._read_quietly, args=(table, files), name="omnigraph-keys")
+            self._reader = threading.Thread(target=self._read_quietly, args=(table, unknown), name="omnigraph-keys")
             self._reader.start()
 
     def _read_quietly(self, table: Table, files: dict[str, int]) -> None:
@@ -83,12 +155,23 @@ class KeySets:
             _log.debug("keys of %s were not read: %s", table.path, error)
 
     def _read(self, table: Table, files: dict[str, int]) -> None:
+        room = self._capacity // 2
         for file, fragment_id in files.items():
-            hashes = np.sort(text_hashes(_all_ids(table, fragment_id)))
+            keys = FileKeys.of(whole(_all_ids(table, fragment_id)), room)
+            room -= keys.size
             with self._lock:
-                self._known[file] = hashes
-                while sum(map(len, self._known.values())) > self._capacity:
+                self._known[file] = keys
+                while sum(each.size for each in self._known.values()) > self._capacity:
                     self._known.popitem(last=False)
+
+
+def _indexed_files(table: Table) -> dict[str, int]:
+    """Data files that the key index answers for, each with its fragment."""
+    return {data_file(table.fragments[i]): i for i in table.indexed_fragments}
+
+
+def _rows(table: Table, files: dict[str, int]) -> int:
+    return sum(table.fragments[i].physical_rows for i in files.values())
 
 
 def _all_ids(table: Table, fragment_id: int) -> pa.ChunkedArray:
@@ -101,7 +184,5 @@ def _all_ids(table: Table, fragment_id: int) -> pa.ChunkedArray:
         ).to_table()["id"]
 
 
-def _holds_any(known: Hashes, wanted: Hashes) -> bool:
-    places = np.searchsorted(known, wanted)
-    inside = places < len(known)
-    return bool((known[places[inside]] == wanted[inside]).any())
+def _is_among(ordered: Places, value: int) -> bool:
+    return bool(ordered.searchsorted(value) < ordered.searchsorted(value, "right"))

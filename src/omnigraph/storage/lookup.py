@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from omnigraph.datatypes import canonical_texts, whole
 from omnigraph.errors import MissingData
+from omnigraph.storage.calls import record
 from omnigraph.storage.faults import translated
 from omnigraph.storage.key_sets import KeySets
 from omnigraph.storage.predicates import sql_literal
@@ -99,12 +100,27 @@ def locate(table: Table, ids: Sequence[str], tail: Tail, answered: frozenset[int
     known = table.located.get(tuple(ids))
     if known is not None:
         return Located(*known)
+    remembered = _remembered(table, ids, tail, answered)
+    if remembered is not None:
+        return remembered
     # Usually all exist or none does, and then the index alone answers: no row has to be read to tell which.
     found = _matches(table, ids, tail, answered, columns=[])
     if 0 < found.num_rows < len(ids):
         found = _matches(table, ids, tail, answered, columns=["id"])
         return Located(tuple(found["id"].to_pylist()), tuple(found["_rowaddr"].to_pylist()))
     return Located(tuple(ids) if found.num_rows else (), tuple(found["_rowaddr"].to_pylist()))
+
+
+def _remembered(table: Table, ids: Sequence[str], tail: Tail, answered: frozenset[int]) -> Located | None:
+    """What `locate` finds, where memory answers for the index. Other fragments are read where one of `ids` may be."""
+    known = KEY_SETS.locate(table, ids) if _is_index_needed(table, answered) else []
+    if known is None:
+        return None
+    suspects = _suspects(table, ids, tail, answered)
+    if suspects:
+        rows = _probe(table, in_list("id", ids), ["id"], fragments=suspects)
+        known += zip(rows["id"].to_pylist(), rows["_rowaddr"].to_pylist(), strict=True)
+    return Located(tuple(i for i, _ in known), tuple(address for _, address in known))
 
 
 def locate_ahead(table: Table, ids: Sequence[str], tail: Tail) -> None:
@@ -125,8 +141,7 @@ def existing_ids(table: Table, ids: Sequence[str], tail: Tail, absent_in: Table 
     found = memory.ids.intersection(ids)
     rest = [i for i in ids if i not in found]
     answered = memory.fragments if absent_in is None else memory.fragments | _common_fragments(absent_in, table)
-    is_index_needed = bool(rest) and not answered.union(table.uncovered_fragments).issuperset(table.fragments)
-    if is_index_needed and KEY_SETS.certainly_new(table, rest):
+    if rest and _is_index_needed(table, answered) and KEY_SETS.certainly_new(table, rest):
         answered |= table.covered_fragments
     if not rest or answered.issuperset(table.fragments):
         return found
@@ -160,7 +175,7 @@ def _memory_of(table: Table) -> KnownIds:
 
 
 def remember_append(base: Table, table: Table, new_fragments: Sequence[int], files: Sequence[str]) -> None:
-    """Carry what is known of a version over to the one that adds rows to it."""
+    """Carry what is known of a version over to the one that adds rows to it, and takes none from what is known."""
     memory = _memory_of(base)
     known = [(i, _written_here[file]) for i, file in zip(new_fragments, files, strict=False) if file in _written_here]
     table.known_ids = KnownIds(
@@ -268,18 +283,27 @@ def in_list(column: str, values: Sequence[str]) -> str:
 
 def _matches(table: Table, ids: Sequence[str], tail: Tail, answered: frozenset[int], columns: list[str]) -> pa.Table:
     predicate = in_list("id", ids)
-    uncovered = table.uncovered_fragments
     parts: list[pa.Table] = []
-    if not answered.union(uncovered).issuperset(table.fragments):
+    if _is_index_needed(table, answered):
         parts.append(_probe_covered(table, predicate, columns))
-    open_questions = [i for i in uncovered if i not in answered]
-    wanted = frozenset(map(key_hash, ids)) if open_questions else frozenset()
-    suspects = tail.suspects(open_questions, wanted)
+    suspects = _suspects(table, ids, tail, answered)
     if suspects:
         parts.append(_probe(table, predicate, columns, fragments=suspects))
     if not parts:
         return _NO_ADDRESSES
     return pa.concat_tables(parts)
+
+
+def _is_index_needed(table: Table, answered: frozenset[int]) -> bool:
+    """Whether there are fragments that the key index covers and nothing else has answered for."""
+    return not answered.union(table.uncovered_fragments).issuperset(table.fragments)
+
+
+def _suspects(table: Table, ids: Sequence[str], tail: Tail, answered: frozenset[int]) -> list[int]:
+    """Fragments that no index covers and that may hold one of `ids`."""
+    open_questions = [i for i in table.uncovered_fragments if i not in answered]
+    wanted = frozenset(map(key_hash, ids)) if open_questions else frozenset()
+    return tail.suspects(open_questions, wanted)
 
 
 def _probe_covered(table: Table, predicate: str, columns: list[str]) -> pa.Table:
@@ -298,6 +322,7 @@ def _probe_covered(table: Table, predicate: str, columns: list[str]) -> pa.Table
 
 
 def _probe(table: Table, predicate: str, columns: list[str], *, fragments: list[int] | None) -> pa.Table:
+    record("key lookup")
     dataset = table.dataset
     chosen = None if fragments is None else [f for f in map(dataset.get_fragment, fragments) if f is not None]
     with translated(f"looking up ids in {table.path}"):

@@ -7,6 +7,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import assert_never
 
+import numpy as np
 import pyarrow as pa
 from lance import Index, LanceDataset, LanceOperation
 from lance.file import LanceFileReader
@@ -29,7 +30,7 @@ from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.faults import translated
 from omnigraph.storage.layout import detached_file
 from omnigraph.storage.lookup import Tail, locate, pack_hashes, remember_append, remember_written
-from omnigraph.storage.tables import Masked, Table, TableStore, data_file, segment_files
+from omnigraph.storage.tables import NO_PLACES, Masked, Table, TableStore, data_file, segment_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,10 +181,21 @@ def commit_detached(
         )
     hit(Point.TABLE_STAGED)
     fragments = None if known is None else _with_added(dataset, known, added)
-    gone = masked or {}
+    gone = base.masked if masked is None else masked
     if not keeps_indexes or sum(map(len, gone.values())) > _MAX_MASKED:
-        return store.remember(Table(base.path, dataset, fragments=fragments))
+        return store.remember(_with_deletions(Table(base.path, dataset, fragments=fragments), base, gone))
     return store.remember(Table(base.path, dataset, base.index_home, fragments, gone))
+
+
+def _with_deletions(table: Table, base: Table, masked: Masked) -> Table:
+    """A version with indexes of its own, and what is known of its deletions: those of its base, and `masked`."""
+    home = base.index_home
+    for fragment_id, fragment in table.fragments.items():
+        if fragment.deletion_file is not None and fragment_id in base.fragments:
+            before = home.deleted_offsets(fragment_id) if fragment_id in home.fragments else NO_PLACES
+            if before is not None:
+                table.deleted[fragment_id] = np.union1d(before, list(masked.get(fragment_id, ()))).astype(np.int64)
+    return table
 
 
 def _with_added(
@@ -278,6 +290,8 @@ def _update(store: TableStore, base: Table, fragments: Sequence[WrittenFragment]
         store, base, operation, keeps_indexes=True, known=known, added=len(fragments), masked=masked
     )
     staged = _staged(base, table, fragments)
+    if base.covered_fragments.issuperset((*changed, *gone)):
+        remember_append(base, table, staged.new_fragments, staged.added_files)
     return Staged(
         table=table,
         added_files=staged.added_files,

@@ -27,6 +27,7 @@ _MAX_HANDLES = 512
 Masked = Mapping[int, frozenset[int]]
 """Offsets of rows, by fragment."""
 Places = np.ndarray[Any, np.dtype[np.int64]]
+NO_PLACES: Places = np.empty(0, np.int64)
 _INDEX_FILES = {"BTree": ("page_data.lance", "page_lookup.lance"), "IVF_FLAT": ("auxiliary.idx", "index.idx")}
 """Names of the files of a segment, by the kind of its index."""
 
@@ -74,8 +75,8 @@ class Table:
         self.located: dict[tuple[str, ...], tuple[tuple[str, ...], tuple[int, ...]]] = {}
         self.lookups = 0
         self.warm_segments: set[str] = set()
+        self.deleted: dict[int, Places] = {}
         self._coverage: dict[str, frozenset[int]] | None = None
-        self._live: dict[int, Places] = {}
 
     @property
     def row_count(self) -> int:
@@ -100,6 +101,12 @@ class Table:
         return self.index_coverage().get(KEY_INDEX, frozenset())
 
     @property
+    def indexed_fragments(self) -> list[int]:
+        """Live fragments that the key index answers for."""
+        covered = self.covered_fragments
+        return [i for i in self.fragments if i in covered]
+
+    @property
     def uncovered_fragments(self) -> list[int]:
         """Live fragments that a keyed lookup must look at one by one."""
         covered = self.covered_fragments
@@ -110,9 +117,24 @@ class Table:
         fragment = address >> 32
         return fragment in self.fragments and address & 0xFFFFFFFF not in self.masked.get(fragment, ())
 
+    def deleted_offsets(self, fragment_id: int) -> Places | None:
+        """Offsets, in order, of the deleted rows of a fragment; None where nobody has read them."""
+        if self.fragments[fragment_id].deletion_file is None:
+            return NO_PLACES
+        return self.deleted.get(fragment_id)
+
+    def read_deletions(self, fragment_id: int) -> Places:
+        """Learn which rows of a fragment are deleted."""
+        record("deletions read")
+        with translated(f"reading deletions of {self.path}"):
+            chosen = [self.dataset.get_fragment(fragment_id)]
+            rows = self.dataset.scanner(columns=[], with_row_id=True, include_deleted_rows=True, fragments=chosen)
+            gone = self.deleted[fragment_id] = np.flatnonzero(rows.to_table()["_rowid"].is_null().to_numpy())
+        return gone
+
     def move_home(self) -> None:
-        """Answer with the indexes of this version from now on."""
-        self.index_home, self.masked = self, {}
+        """Answer with the indexes of this version from now on. What was masked stays known: others may rely on it."""
+        self.index_home = self
 
     def index_coverage(self) -> dict[str, frozenset[int]]:
         """Fragment ids claimed by each index."""
@@ -170,20 +192,12 @@ class Table:
         for fragment_id, fragment in self.fragments.items():
             if fragment_id in wanted:
                 mine = owners == fragment_id
-                live = self._live_offsets(fragment_id) if fragment.deletion_file is not None else None
-                inside = offsets[mine]
-                found[mine] = before + (inside if live is None else np.searchsorted(live, inside))
+                gone = self.deleted_offsets(fragment_id)
+                if gone is None:
+                    gone = self.read_deletions(fragment_id)
+                found[mine] = before + offsets[mine] - np.searchsorted(gone, offsets[mine])
             before += fragment.num_rows
         return found
-
-    def _live_offsets(self, fragment_id: int) -> Places:
-        """Offsets of the rows of a fragment that are not deleted."""
-        known = self._live.get(fragment_id)
-        if known is None:
-            chosen = [self.dataset.get_fragment(fragment_id)]
-            rows = self.dataset.scanner(columns=[], with_row_address=True, fragments=chosen).to_table()
-            known = self._live[fragment_id] = rows["_rowaddr"].to_numpy().astype(np.int64) & 0xFFFFFFFF
-        return known
 
     def take(self, places: Places | Sequence[int], columns: Sequence[str]) -> pa.Table:
         """Some columns of the rows at given places, in that order."""

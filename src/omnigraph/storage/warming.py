@@ -2,7 +2,8 @@
 
 Storage reads a page of an index when a lookup first meets it, which takes longer than the lookup, and a table of a
 million keys has hundreds of pages. Whoever looks up a few keys of a version will look up more: then the pages are read
-in the background, at once, in the time of some ten lookups.
+in the background, at once, in the time of some ten lookups. So are the positions of deleted rows, without which keys
+that are kept in memory say nothing.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ _log = logging.getLogger(__name__)
 class IndexWarming:
     """Reads key indexes that are used often, on a local disk, each segment once into the cache of an open graph.
 
-    `patience`: lookups in one version before its index is worth reading. Segments of up to `few` rows are not, nor are
-    indexes of more than `many`.
+    `patience`: lookups in one version before its index is worth reading. Segments of up to `few` rows are not, nor is
+    anything of an index of more than `many`.
     """
 
-    def __init__(self, *, patience: int = 8, few: int = 16_384, many: int = 4_000_000) -> None:
+    def __init__(self, *, patience: int = 32, few: int = 16_384, many: int = 4_000_000) -> None:
         self._patience = patience
         self._few = few
         self._many = many
@@ -40,9 +41,8 @@ class IndexWarming:
             home.lookups += 1
             if home.lookups != self._patience or "://" in home.dataset.uri:
                 return
-            covered = home.covered_fragments
-            rows = sum(f.physical_rows for i, f in home.fragments.items() if i in covered)
-            if self._few < rows <= self._many:
+            rows = sum(home.fragments[i].physical_rows for i in home.indexed_fragments)
+            if rows <= self._many and (rows > self._few or _unread_deletions(home)):
                 self._reader = threading.Thread(target=self._warm, args=(home,), name="omnigraph-index")
                 self._reader.start()
 
@@ -60,6 +60,8 @@ class IndexWarming:
                     record("index read")
                     home.dataset.prewarm_index(KEY_INDEX)
                     home.warm_segments.update(fresh)
+            for fragment_id in _unread_deletions(home):
+                home.read_deletions(fragment_id)
         except StorageError as error:  # nobody waits for it: lookups read what they need
             _log.debug("the key index of %s was not read: %s", home.path, error)
 
@@ -69,3 +71,7 @@ class IndexWarming:
         segments = [s for index in home.dataset.describe_indices() if index.name == KEY_INDEX for s in index.segments]
         large = {str(s.uuid) for s in segments if sum(rows.get(i, 0) for i in s.fragment_ids) > self._few}
         return large - home.warm_segments
+
+
+def _unread_deletions(home: Table) -> list[int]:
+    return [i for i in home.indexed_fragments if home.deleted_offsets(i) is None]

@@ -81,6 +81,18 @@ def test_indexes_that_are_not_worth_it_or_have_no_room(
     assert counted["index read"] == 0
 
 
+def test_deletions_are_read_where_lookups_are_many(graph: Graph, counted: Counter[str]) -> None:
+    graph.mutate('query d() { delete P where name = "p7" }')
+    home = home_of(Graph.open(graph.uri))
+    [fragment_id] = home.fragments
+    assert home.deleted_offsets(fragment_id) is None
+    look_up(IndexWarming(patience=3), home, 3)
+    deleted = home.deleted_offsets(fragment_id)
+    assert deleted is not None
+    assert deleted.tolist() == [7]
+    assert (counted["index read"], counted["deletions read"]) == (0, 1), "an index of few rows is not worth it"
+
+
 def test_an_index_that_is_gone_disturbs_nobody(graph: Graph, counted: Counter[str]) -> None:
     home = home_of(graph)
     for file in Path(graph.uri).glob("**/_indices/*/*"):

@@ -100,6 +100,8 @@ def replaced_rows(delta: TableDelta) -> set[Place]:
 def duplicates(keys: pa.Array | pa.ChunkedArray) -> list[tuple[int, int]]:
     """Rows whose key an earlier row has, each with that row. Null is no key."""
     array = whole(keys)
+    if len(array) < 2:
+        return []
     if len(array) <= _MANY or array.type != pa.string():
         return _equal_rows(array)
     suspects = rows_with_equal_hash(array)
