@@ -45,6 +45,12 @@ def _single_append(uri: str) -> None:
     Graph.open(uri).load({"Person": people("dan")}, actor=ACTOR, message=MESSAGE)
 
 
+def _append_and_fold(uri: str) -> None:
+    graph = Graph.open(uri)
+    graph.load({"Person": people("dan")}, actor=ACTOR, message=MESSAGE)
+    graph.repository.store.wait_for_upkeep()
+
+
 def _multi_append(uri: str) -> None:
     data = {"Person": people("dan", "eve"), "Knows": knows(("dan", "eve"), ("dan", "ann"))}
     Graph.open(uri).load(data, actor=ACTOR, message=MESSAGE)
@@ -101,6 +107,7 @@ def _one_by_one(count: int) -> Callable[[str], None]:
         graph = small_graph(uri)
         for i in range(count):
             graph.load({"Person": people(f"p{i}")})
+            graph.repository.store.wait_for_upkeep()  # folded in the same place in every run
 
     return prepare
 
@@ -176,7 +183,7 @@ WRITERS = {
     "optimize": Writer(_optimize, _one_by_one(2)),
     "cleanup": Writer(_cleanup, small_graph),
     # The write that leaves one fragment too many folds the table; 63 more follow the one of the small graph.
-    "fold": Writer(_single_append, _one_by_one(63)),
+    "fold": Writer(_append_and_fold, _one_by_one(63)),
     # The commit that is one too many to stay inline settles history.
     "settle": Writer(_single_append, _one_by_one(251)),
     "recovery_forward": Writer(_recover, _crashed(_multi_append, Point.INTENT_COMPLETED)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import os
 import threading
@@ -144,7 +145,8 @@ class GraphStore:
         with self._lock:
             self._due = {key: each for key, each in self._due.items() if not each.done()}
             if name not in self._due:
-                self._due[name] = self._upkeep.submit(task)
+                with contextlib.suppress(RuntimeError):  # the interpreter ends: the next writer finds it due
+                    self._due[name] = self._upkeep.submit(task)
 
     def wait_for_upkeep(self) -> None:
         """Return when nothing of it is left to do."""

@@ -80,7 +80,6 @@ class BranchTip:
         self._known: tuple[ManifestState, ManifestVersion] | None = None
         self._recent: OrderedDict[int, ManifestState] = OrderedDict()
         self._verified_at = 0.0
-        self._folding: set[str] = set()
 
     @property
     def is_busy(self) -> bool:
@@ -100,19 +99,6 @@ class BranchTip:
     def turn_among_processes(self, meanwhile: Callable[[], None] | None = None) -> AbstractContextManager[None]:
         """Queue with other processes. `meanwhile` is done where one of them has the turn."""
         return advisory_lock(self._store.root, self.location, meanwhile)
-
-    @contextmanager
-    def folding(self, table_key: str) -> Iterator[bool]:
-        """Whether the caller is the one who folds a table here: all writes that share a commit find it due."""
-        with self._lock:
-            is_first = table_key not in self._folding
-            self._folding.add(table_key)
-        try:
-            yield is_first
-        finally:
-            if is_first:
-                with self._lock:
-                    self._folding.discard(table_key)
 
     @property
     def known(self) -> ManifestState | None:

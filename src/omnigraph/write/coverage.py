@@ -1,15 +1,14 @@
 """Keeping keyed lookups cheap is part of writing.
 
-Every small write leaves one fragment that no index covers. When too many stand in a row, the writer that made it so
-folds them: small fragments become one, the key indexes cover it, and a maintenance commit says so. A process that only
-ever writes one row therefore keeps its cost flat. Losing the race to publish a fold is not an error: another writer
-folds.
+Every small write leaves one fragment that no index covers. When too many stand in a row, the process that made it so
+folds them, after the write has returned: small fragments become one, the key indexes cover it, and a maintenance commit
+says so. Processes that only ever write one row therefore keep their cost flat. Losing the race to publish a fold is not
+an error: another writer folds.
 """
 
 from __future__ import annotations
 
-import threading
-import warnings
+import logging
 from collections.abc import Iterable
 from functools import partial
 
@@ -64,10 +63,9 @@ def _uncovered_rows(table: Table, entry: TableEntry) -> int:
 def fold_if_needed(
     repository: Repository, branch: str, native_branch: str | None, keys: Iterable[str], crew: Crew = HERE
 ) -> None:
-    """Fold those of the just written tables that are due.
+    """Fold those of the just written tables that are due, after the write has returned: lookups are right without it.
 
-    Small tails at once: they are what keeps the next write cheap. Large ones, left by a load, after it has returned:
-    indexing millions of rows takes as long as writing them, and lookups are right without it. A `crew` sorts those.
+    A `crew` sorts large tails, left by a load.
     """
     tip = repository.tips.of(branch, native_branch)
     for key in sorted(keys):
@@ -76,11 +74,9 @@ def fold_if_needed(
             continue
         table = open_table(repository.store, entry)
         if is_fold_due(table, entry):
-            if _uncovered_rows(table, entry) > FOLD_ROWS:
-                name = f"fold {entry.location} {native_branch}"
-                repository.store.later(name, partial(_fold_quietly, repository, tip, key, crew))
-            else:
-                _fold_quietly(repository, tip, key, HERE)
+            helpers = crew if _uncovered_rows(table, entry) > FOLD_ROWS else HERE
+            name = f"fold {entry.location} {native_branch}"
+            repository.store.later(name, partial(_fold_quietly, repository, tip, key, helpers))
 
 
 def _fold_quietly(repository: Repository, tip: BranchTip, key: str, crew: Crew) -> None:
@@ -90,14 +86,11 @@ def _fold_quietly(repository: Repository, tip: BranchTip, key: str, crew: Crew) 
     waiting.
     """
     try:
-        with tip.folding(key) as is_first:
-            if is_first:
-                _fold_beside_writers(repository, tip, key, crew)
+        _fold_beside_writers(repository, tip, key, crew)
     except ConflictError:
         return  # another process wrote or folded: a later write takes over
     except OmnigraphError as error:  # perhaps the graph is gone
-        if threading.current_thread() is threading.main_thread():
-            warnings.warn(f"{key} could not be folded: {error.message}", RuntimeWarning, stacklevel=2)
+        logs.event("fold.failed", logging.WARNING, graph=repository.store.root.uri, table=key, message=error.message)
 
 
 def _fold_beside_writers(repository: Repository, tip: BranchTip, key: str, crew: Crew) -> None:

@@ -1,8 +1,12 @@
-"""Indexes of large loads are built after the load, beside writers, once."""
+"""Indexes are built after the write that made them due, beside writers, once."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import threading
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -65,15 +69,48 @@ def test_writers_that_overtake_a_fold_do_not_starve_it(graph: Graph, monkeypatch
     assert graph.rows("node:P").num_rows == ROWS + 4
 
 
-def test_one_thread_of_a_process_folds_a_table(graph: Graph) -> None:
-    """The others go on past the threshold; once it is done, a later write that is due folds."""
-    tip = graph._repository.tips.of("main", None)
-    with tip.folding("node:P") as is_first, tip.folding("node:P") as is_second:
-        assert (is_first, is_second) == (True, False)
-        for number in range(coverage.FOLD_FRAGMENTS + 2):
+def test_one_thread_of_a_process_folds_a_table(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Writes go on past the threshold while it does; once it is done, a later write that is due has it folded again."""
+    folding, release, folds = threading.Event(), threading.Event(), []
+
+    def slow(*arguments: Any, **options: Any) -> None:
+        folds.append(threading.current_thread())
+        folding.set()
+        release.wait(60)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(coverage, "_fold_quietly", slow)
+        for number in range(coverage.FOLD_FRAGMENTS + 2 * coverage.FOLD_STEP):
             graph.load([{"type": "P", "data": {"name": f"small{number}"}}])
-        assert uncovered(graph, "node:P") == coverage.FOLD_FRAGMENTS + 2
+        assert folding.wait(60)
+        assert uncovered(graph, "node:P") == coverage.FOLD_FRAGMENTS + 2 * coverage.FOLD_STEP
+        release.set()
+        graph._store.wait_for_upkeep()
+    assert len(folds) == 1
+    assert folds[0] is not threading.current_thread()
     for number in range(coverage.FOLD_STEP):
         graph.load([{"type": "P", "data": {"name": f"later{number}"}}])
+    graph._store.wait_for_upkeep()
     assert uncovered(graph, "node:P") < coverage.FOLD_STEP
-    assert graph.rows("node:P").num_rows == coverage.FOLD_FRAGMENTS + 2 + coverage.FOLD_STEP
+    assert graph.rows("node:P").num_rows == coverage.FOLD_FRAGMENTS + 3 * coverage.FOLD_STEP
+
+
+def test_a_write_while_the_interpreter_ends_leaves_upkeep_to_others(graph: Graph) -> None:
+    code = """
+import atexit, sys
+from omnigraph import Graph
+graph = Graph.open(sys.argv[1])
+
+@atexit.register
+def last_words():
+    for number in range(int(sys.argv[2])):
+        graph.load({"P": [{"name": f"last{number}"}]})
+"""
+    count = coverage.FOLD_FRAGMENTS + 1
+    done = subprocess.run([sys.executable, "-c", code, graph.uri, str(count)], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert uncovered(graph, "node:P") == count
+    for number in range(coverage.FOLD_STEP):
+        graph.load({"P": [{"name": f"next{number}"}]})
+    graph._store.wait_for_upkeep()
+    assert uncovered(graph, "node:P") < coverage.FOLD_STEP
