@@ -85,21 +85,39 @@ def _lines(block: bytes, first_line: int) -> tuple[pa.Array, Any]:
 
 def _batch(entity: EntityType, lines: pa.Array, places: Places) -> Batch:
     sample = json.loads(lines[0].as_py())
-    given = sample.get("data") if isinstance(sample.get("data"), dict) else {}
-    members = [pa.field("id", pa.string())]
-    members += [pa.field(p.name, _json_type(p, given.get(p.name))) for p in entity.properties]
+    data = sample.get("data")
+    given = data if isinstance(data, dict) else {}
+    # What the first line lacks, others will lack too: the reader refuses it then, and nothing has to be searched.
+    likely = _schema(entity, given, has_data="data" in sample, has_id="id" in given)
+    widest = _schema(entity, given, has_data=True, has_id=True)
+    try:
+        table = _read(likely, lines)
+    except pa.ArrowInvalid:
+        if likely == widest:
+            raise
+        table = _read(widest, lines)
+    if table.num_rows != len(lines):
+        raise _Careful
+    return _typed(entity, table, lines, places)
+
+
+def _schema(entity: EntityType, given: dict[str, Any], *, has_data: bool, has_id: bool) -> pa.Schema:
+    """What the lines of a type hold, by the values of a sample."""
+    members = [pa.field(p.name, _json_type(p, given.get(p.name))) for p in entity.properties]
+    if has_id or not members:
+        members.insert(0, pa.field("id", pa.string()))
     ends = [pa.field("from", pa.string()), pa.field("to", pa.string())] if isinstance(entity, EdgeType) else []
     head = pa.field("edge" if ends else "type", pa.string())
-    schema = pa.schema([head, *ends, pa.field("data", pa.struct(members))])
+    return pa.schema([head, *ends, *([pa.field("data", pa.struct(members))] if has_data else [])])
+
+
+def _read(schema: pa.Schema, lines: pa.Array) -> pa.Table:
     text = _text(lines)
-    table = pjson.read_json(
+    return pjson.read_json(
         pa.BufferReader(text),
         read_options=pjson.ReadOptions(use_threads=True, block_size=max(1 << 20, text.size + 1)),
         parse_options=pjson.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error"),
     )
-    if table.num_rows != len(lines):
-        raise _Careful
-    return _typed(entity, table, lines, places)
 
 
 def _text(lines: pa.Array) -> pa.Buffer:
@@ -127,29 +145,35 @@ def _json_type(prop: Property, sample: Any) -> pa.DataType:
 
 
 def _typed(entity: EntityType, table: pa.Table, lines: pa.Array, places: Places) -> Batch:
-    text = _text(lines).to_pybytes()
-    data = whole(table["data"])
-    absent = lines.filter(pc.is_null(data)) if data.null_count and b'"data"' in text else None
-    if absent is not None and pc.any(pc.match_substring(absent, '"data"')).as_py():  # `null` is not absent
-        raise _Careful
     columns: dict[str, Any] = {}
     if isinstance(entity, EdgeType):
         columns = {"from": table["from"], "to": table["to"]}
-    for prop in entity.properties:
-        columns[prop.name] = _column(prop, pc.struct_field(data, prop.name))
-    ids = pc.struct_field(data, "id")
-    if ids.null_count < len(ids):
-        if ids.null_count:
-            raise _Careful
-        columns["id"] = ids
-    elif b'"id"' in text:
-        raise _Careful
+    if "data" in table.column_names:
+        data = whole(table["data"])
+        _require_absent(lines, '"data"', data)
+        for prop in entity.properties:
+            columns[prop.name] = _column(prop, pc.struct_field(data, prop.name))
+        if data.type.get_field_index("id") >= 0:
+            ids = pc.struct_field(data, "id")
+            _require_absent(lines, '"id"', ids)
+            if ids.null_count not in (0, len(ids)):
+                raise _Careful
+            if not ids.null_count:
+                columns["id"] = ids
     found = Findings()
-    public = pa.table(columns) if columns else pa.table({"id": pa.nulls(len(data), pa.string())})
+    public = pa.table(columns) if columns else pa.table({"id": pa.nulls(len(lines), pa.string())})
     batch = batch_from_table(entity, public, places, found)
     if len(found):
         raise _Careful
     return batch
+
+
+def _require_absent(lines: pa.Array, member: str, values: pa.Array) -> None:
+    """Where there is no value there may be no member either: `null` is not absent."""
+    if values.null_count:
+        empty = lines if values.null_count == len(values) else lines.filter(pc.is_null(values))
+        if pc.any(pc.match_substring(empty, member)).as_py():
+            raise _Careful
 
 
 def _column(prop: Property, values: pa.Array) -> pa.Array:

@@ -97,7 +97,7 @@ def _path_inputs(path: str | os.PathLike[str]) -> list[Input]:
     return [_file_input(kind + stem, name)]
 
 
-def _stream_input(stream: IO[bytes]) -> Input:
+def _stream_input(stream: IO[bytes] | IO[str]) -> Input:
     """A stream is kept in a temporary file, because a load may have to read it again."""
     path = spooled(stream)
     return lambda reading: envelope_chunks(path, reading.catalog, reading.found, reading.progress, shown_as="<stdin>")

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from omnigraph import Graph
-from omnigraph.errors import DuplicateKey, MissingEndpoint
+from omnigraph.errors import DataError, DuplicateKey, MissingEndpoint
 from omnigraph.write import files, intake, jsonl_columns
 from omnigraph.write.ids import fresh_ids
 
@@ -149,9 +149,72 @@ def test_frames_and_files_of_every_kind(tmp_path: Path) -> None:
         assert graph.rows("edge:E")["w"].to_pylist() == [0.5]
 
 
+def test_streams_of_bytes_and_of_text(graph: Graph) -> None:
+    for stream in (
+        io.BytesIO('{"type":"P","data":{"name":"ä"}}'.encode()),
+        io.StringIO('{"type":"P","data":{"name":"ö"}}'),
+    ):
+        assert graph.load(stream).total_entities == 1
+    with pytest.raises(DataError, match="<stdin>:1"):
+        graph.load(io.StringIO('{"type":"P","data":{"name":"\udc80"}}'))
+    assert graph.rows("node:P")["name"].to_pylist() == ["ä", "ö"]
+
+
+@pytest.mark.parametrize("many", [3, 400], ids=["few edges per node", "many edges per node"])
+def test_ends_are_among_the_nodes_of_the_write_or_in_the_graph(graph: Graph, many: int) -> None:
+    graph.load({"P": [{"name": "stored"}]})
+    edges = [{"from": "stored" if i % 2 else "fresh", "to": "fresh"} for i in range(many)]
+    with pytest.raises(MissingEndpoint, match="E dst 'gone'"):
+        graph.load({"P": [{"name": "fresh"}], "E": [*edges, {"from": "fresh", "to": "gone"}]})
+    assert graph.load({"P": [{"name": "fresh"}], "E": edges}).total_entities == many + 1
+    with pytest.raises(MissingEndpoint, match="E src 'stored'"):
+        graph.load({"P": [{"name": "fresh"}], "E": edges}, "overwrite")
+
+
 def test_fresh_ids() -> None:
     ids = fresh_ids(10_000).to_pylist()
     assert len(set(ids)) == len(ids)
     assert ids == sorted(ids)
     assert all(len(each) == 26 for each in ids[:10])
     assert fresh_ids(0).to_pylist() == []
+
+
+ODD_LINES = [
+    '{"edge":"E","from":"p0","to":"p1"}',
+    '{"edge":"E","from":"p0","to":"p1","data":{}}',
+    '{"edge":"E","from":"p0","to":"p1","data":{"w":0.5}}',
+    '{"edge":"E","from":"p0","to":"p1","data":{"w":null}}',
+    '{"edge":"E","from":"p0","to":"p1","data":{"id":"given"}}',
+    '{"edge":"E","from":"p0","to":"p1","data":{"id":null}}',
+    '{"edge":"E","from":"p0","to":"p1","data":null}',
+    '{"edge":"E","from":"p0","to":"p1","id":"outside"}',
+    '{"edge":"E","from":"p0","to":"p1","data":{"w":1,"w":2}}',
+    '{"edge":"E","from":"p0","to":"p1","data":{"unknown":1}}',
+    '{"edge":"E","from":"p0","to":null}',
+]
+
+
+@pytest.mark.parametrize("odd", ODD_LINES)
+@pytest.mark.parametrize("usual", ODD_LINES[:5])
+def test_one_line_among_others_that_are_written_in_another_way(tmp_path: Path, usual: str, odd: str) -> None:
+    """By column or line by line, whatever the first line has or lacks: the same rows, or the same refusal."""
+    lines = [usual.replace("given", f"given {i}") + "\n" for i in range(80)]
+    lines.insert(70, odd.replace("given", "another") + "\n")
+    file = tmp_path / "edges.jsonl"
+    file.write_text("".join(lines))
+    outcomes: list[Any] = []
+    for quick in (True, False):
+        graph = Graph.init(tmp_path / str(quick), SCHEMA)
+        graph.load({"P": [{"name": "p0"}, {"name": "p1"}]})
+        with pytest.MonkeyPatch.context() as patch:
+            if not quick:
+                patch.setattr(files, "batches_by_column", lambda *_: None)
+            try:
+                graph.load(file)
+                found = graph.rows("edge:E")
+                ids = [i if "given" in i or i == "another" else "minted" for i in found["id"].to_pylist()]
+                outcomes.append((ids, found["w"].to_pylist()))
+            except DataError as error:
+                outcomes.append(error.message)
+    assert outcomes[0] == outcomes[1]
+    assert len(outcomes[0]) != 2 or len(outcomes[0][0]) == 81

@@ -18,6 +18,8 @@ from omnigraph.write.validation.findings import Findings
 from omnigraph.write.validation.model import Base, TableDelta
 
 _MANY = 200_000
+_FEW_TIMES = 100
+"""Edges that a node may have for it to be worth looking for it among the nodes of the same write."""
 Deltas = Mapping[str, TableDelta]
 
 
@@ -37,37 +39,47 @@ def ends_of(edge: EdgeType) -> tuple[End, End]:
 
 def check_endpoints(base: Base, deltas: Deltas, found: Findings) -> Iterator[Requirement]:
     """Every edge's ends exist afterwards: among the rows of this write, or in the graph and not removed."""
-    wanted: dict[str, list[pa.Array]] = {}
     columns = [
         (end.node_key, delta.written[end.column])
         for delta in deltas.values()
         if isinstance(delta.entity, EdgeType) and delta.written.num_rows
         for end in ends_of(delta.entity)
     ]
-    for (node_key, _), ids in zip(columns, _uniques([column for _, column in columns]), strict=True):
-        wanted.setdefault(node_key, []).append(ids)
+    nodes = {key: deltas[key].written["id"].combine_chunks() for key, _ in columns if key in deltas}
+    wanted: dict[str, list[pa.Array]] = {}
+    for (key, _), ids in zip(columns, _named_outside([(nodes.get(k), c) for k, c in columns]), strict=True):
+        wanted.setdefault(key, []).append(ids)
     for node_key, parts in wanted.items():
-        needed = pc.unique(pa.concat_arrays(parts))
-        missing, outside = _resolve(base, deltas.get(node_key), node_key, needed)
+        missing, outside = _resolve(base, deltas.get(node_key), node_key, pc.unique(pa.concat_arrays(parts)))
         if missing:
             _note_missing(deltas, node_key, pa.array(missing, pa.string()), found)
         if outside:
             yield KeysPresent(node_key, tuple(outside))
 
 
-def _uniques(columns: list[pa.ChunkedArray]) -> list[pa.Array]:
-    """The distinct values of each column; long ones side by side, because Arrow lets other threads run."""
-    if sum(len(column) for column in columns) < _MANY:
-        return [pc.unique(column) for column in columns]
+def _named_outside(columns: list[tuple[pa.Array | None, pa.ChunkedArray]]) -> list[pa.Array]:
+    """Of each column the distinct ids that are not among the nodes of the same write, which are given beside it.
+
+    Long ones side by side, because Arrow lets other threads run.
+    """
+    if sum(len(column) for _, column in columns) < _MANY:
+        return [_distinct(column, nodes) for nodes, column in columns]
     with ThreadPoolExecutor(max_workers=4) as pool:
-        return list(pool.map(pc.unique, columns))
+        return list(pool.map(lambda each: _distinct(each[1], each[0]), columns))
+
+
+def _distinct(column: pa.ChunkedArray, nodes: pa.Array | None) -> pa.Array:
+    if nodes is None or not len(nodes):
+        return pc.unique(column)
+    if len(nodes) * _FEW_TIMES < len(column):
+        ids = pc.unique(column)
+        return ids.filter(pc.invert(pc.is_in(ids, value_set=nodes)))
+    known = pc.is_in(column, value_set=nodes)  # looking ids up is cheaper than gathering them
+    return pc.unique(column.slice(0, 0) if pc.all(known).as_py() else column.filter(pc.invert(known)))
 
 
 def _resolve(base: Base, delta: TableDelta | None, node_key: str, needed: pa.Array) -> tuple[list[str], list[str]]:
-    """Of the ids needed: those that will not exist, and those that the graph has to have."""
-    if delta is not None and delta.written.num_rows:
-        written = delta.written["id"].combine_chunks()
-        needed = needed.filter(pc.invert(pc.is_in(needed, value_set=written)))
+    """Of ids that are not written here: those that will not exist, and those that the graph has to have."""
     outside: list[str] = needed.to_pylist()
     if delta is not None and delta.overwrites:
         return outside, []
