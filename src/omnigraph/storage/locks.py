@@ -8,41 +8,75 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import struct
 import threading
+import zlib
 from collections.abc import Callable, Iterator
 
 from omnigraph.storage.layout import LOCKS, GraphRoot, fnv1a64
 
 MAX_WAIT_SECONDS = 2.0
+_HEADER = struct.Struct("<II")
 
 
 @contextlib.contextmanager
-def advisory_lock(root: GraphRoot, name: str, meanwhile: Callable[[], None] | None = None) -> Iterator[None]:
+def advisory_lock(root: GraphRoot, name: str, meanwhile: Callable[[], None] | None = None) -> Iterator[Slate | None]:
     """Hold the lock of `name`, or go on without it after a short wait or where locks cannot be had.
 
     `meanwhile` is done first where there is somebody to wait for.
     """
     descriptor = _open(root, name)
     if descriptor is None:
-        yield
+        yield None
         return
     try:
         _acquire(descriptor, meanwhile)
-        yield
+        yield Slate(descriptor)
     finally:
         os.close(descriptor)
+
+
+class Slate:
+    """What the holders of a lock leave, in its file, for others to read. It may be lost, and is never half there."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def write(self, body: bytes) -> None:
+        """Leave something in place of what was left before."""
+        with contextlib.suppress(OSError):
+            os.pwrite(self._descriptor, _HEADER.pack(len(body), zlib.crc32(body)) + body, 0)
+
+
+def read_slate(root: GraphRoot, name: str) -> bytes | None:
+    """What holders of the lock of `name` left; None where nothing was, or not all of it. The lock need not be held."""
+    if not root.is_local:
+        return None
+    try:
+        with open(_path(root, name), "rb") as file:
+            content = file.read()
+    except OSError:
+        return None
+    if len(content) < _HEADER.size:
+        return None
+    length, checksum = _HEADER.unpack_from(content)
+    body = content[_HEADER.size : _HEADER.size + length]
+    return body if len(body) == length and zlib.crc32(body) == checksum else None
+
+
+def _path(root: GraphRoot, name: str) -> str:
+    return f"{root.uri}/{LOCKS}/{fnv1a64(name)}.lock"
 
 
 def _open(root: GraphRoot, name: str) -> int | None:
     if not root.is_local:
         return None
-    folder = f"{root.uri}/{LOCKS}"
-    path = f"{folder}/{fnv1a64(name)}.lock"
+    path = _path(root, name)
     try:
         return os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     except FileNotFoundError:
         with contextlib.suppress(OSError):
-            os.makedirs(folder, exist_ok=True)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
             return os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     except OSError:
         return None

@@ -46,8 +46,16 @@ class ManifestVersion:
         """Columns and metadata; the format stamp is in the metadata."""
         return self.dataset.schema
 
+    @property
+    def file(self) -> str | None:
+        """The name of its data file, which is never given twice; None where there is not exactly one."""
+        with translated(f"reading {self.location} version {self.version}"):
+            fragments = self.dataset.get_fragments()
+        return data_file(fragments[0].metadata) if len(fragments) == 1 else None
+
     def rows(self, columns: list[str]) -> pa.Table:
         """The state, in the order it was written."""
+        record("manifest read")
         with translated(f"reading {self.location} version {self.version}"):
             fragments = self.dataset.get_fragments()
             if len(fragments) == 1:  # as ever: taking its rows by number needs no plan and half the time

@@ -86,22 +86,29 @@ class ManifestState:
 
 
 def read_state(
-    opened: ManifestVersion, branch: str, native_branch: str | None, known: ManifestState | None = None
+    opened: ManifestVersion,
+    branch: str,
+    native_branch: str | None,
+    known: ManifestState | None = None,
+    rows: pa.Table | None = None,
 ) -> ManifestState:
-    """Parse one version. Commits that an earlier state of the branch already holds are taken from it."""
+    """Parse one version, whose `rows` may be at hand.
+
+    Commits that an earlier state of the branch already holds are taken from it.
+    """
     refuse_if_unsupported(opened.schema, opened.location)
-    rows = opened.rows(_READ_COLUMNS)
+    rows = opened.rows(_READ_COLUMNS) if rows is None else rows
     ids, kinds = rows["object_id"].to_pylist(), rows["object_type"].to_pylist()
-    commits = [i for i, kind in zip(ids, kinds, strict=True) if kind == "graph_commit"]
+    count = kinds.count("graph_commit")
+    first = kinds.index("graph_commit") if count else len(kinds)
     earlier = known.commits if known is not None else {}
     # Most rows are commits, and most of those, the oldest, were there the last time: they are not even looked at.
-    first = kinds.index("graph_commit") if commits else len(kinds)
     after = next((at for at in range(first, len(ids)) if ids[at] not in earlier), len(ids))
     parser = _StateParser()
     for part in (rows.slice(0, first), rows.slice(after)):
         for values in zip(*(part[name].to_pylist() for name in _READ_COLUMNS), strict=True):
             parser.take(dict(zip(_READ_COLUMNS, values, strict=True)))
-    parser.commits = {i: earlier.get(i) or parser.commits[i] for i in commits}
+    parser.commits = {i: earlier[i] for i in ids[first:after]} | parser.commits
     return parser.state(branch, native_branch, opened)
 
 
@@ -186,8 +193,17 @@ class RowWriter:
 
     def __init__(self) -> None:
         self._kept: dict[Row, tuple[Row, ...]] = {}
-        self._published: list[str] = []
-        self._published_rows = MANIFEST_SCHEMA.empty_table()
+        self._published: tuple[list[str], pa.Table] = [], MANIFEST_SCHEMA.empty_table()
+        """Commits that others have published or that precede the last one made here, and their rows."""
+        self.latest = MANIFEST_SCHEMA.empty_table()
+        """The table that was made last."""
+
+    def learn(self, state: ManifestState, rows: pa.Table) -> None:
+        """Keep the rows of commits from the table of a state that another writer has published."""
+        ids, column = list(state.commits), rows["object_id"].to_pylist()
+        first = column.index(ids[0]) if ids else 0
+        if column[first : first + len(ids)] == ids:
+            self._published = ids, rows.slice(first, len(ids))
 
     def rows(self, state: ManifestState) -> pa.Table:
         """The complete manifest table of a state."""
@@ -202,16 +218,17 @@ class RowWriter:
         made = _table(fresh)
         rows = pa.concat_tables([made.slice(0, len(first)), known, made.slice(len(first))]).combine_chunks()
         # The last commit may lose its slot and be written again as another; those before it never change.
-        self._published = ids[:-1]
-        self._published_rows = rows.slice(len(first), len(ids) - 1)
+        self._published = ids[:-1], rows.slice(len(first), len(ids) - 1)
+        self.latest = rows
         return rows
 
     def _known_rows(self, ids: list[str]) -> pa.Table:
         """The rows of the first of some commits, as they were made the last time."""
-        start = self._published.index(ids[0]) if ids and ids[0] in self._published else len(self._published)
-        if self._published[start:] != ids[: len(self._published) - start]:
-            start = len(self._published)
-        return self._published_rows.slice(start)
+        published, rows = self._published
+        start = published.index(ids[0]) if ids and ids[0] in published else len(published)
+        if published[start:] != ids[: len(published) - start]:
+            start = len(published)
+        return rows.slice(start)
 
     def _first_rows(self, state: ManifestState) -> list[Row]:
         """The schema, the pins, what was dropped, and the files of old commits."""

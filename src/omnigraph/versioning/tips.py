@@ -12,11 +12,14 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
+import pyarrow as pa
+
 from omnigraph.errors import BranchGone, BranchNotFound, StorageError, VersionNotFound
 from omnigraph.storage.layout import manifest_path
-from omnigraph.storage.locks import advisory_lock
+from omnigraph.storage.locks import Slate, advisory_lock, read_slate
 from omnigraph.storage.manifest_table import ManifestVersion
 from omnigraph.versioning.group import Gathering
+from omnigraph.versioning.handover import Handover
 from omnigraph.versioning.manifest import ManifestState, RowWriter, read_state
 from omnigraph.versioning.store import GraphStore, ticks
 
@@ -80,6 +83,7 @@ class BranchTip:
         self._known: tuple[ManifestState, ManifestVersion] | None = None
         self._recent: OrderedDict[int, ManifestState] = OrderedDict()
         self._verified_at = 0.0
+        self._published = 0
 
     @property
     def is_busy(self) -> bool:
@@ -96,9 +100,20 @@ class BranchTip:
         """Queue in this process only."""
         return self._queue.turn()
 
-    def turn_among_processes(self, meanwhile: Callable[[], None] | None = None) -> AbstractContextManager[None]:
+    @contextmanager
+    def turn_among_processes(self, meanwhile: Callable[[], None] | None = None) -> Iterator[None]:
         """Queue with other processes. `meanwhile` is done where one of them has the turn."""
-        return advisory_lock(self._store.root, self.location, meanwhile)
+        with advisory_lock(self._store.root, self.location, meanwhile) as slate:
+            before = self._published
+            yield
+            if slate is not None and self._published > before + 1:  # others publish here too
+                self._hand_over(slate)
+
+    def _hand_over(self, slate: Slate) -> None:
+        """Leave what was published in this turn for whoever has the next one."""
+        known = self._known
+        if known is not None and known[0].version == self._published and (file := known[1].file) is not None:
+            slate.write(Handover(self._published, file, self.rows.latest).to_bytes())
 
     @property
     def known(self) -> ManifestState | None:
@@ -132,27 +147,35 @@ class BranchTip:
     def _follow(self, version: int) -> tuple[ManifestState, ManifestVersion]:
         """The newest version, found by walking on from one that is known to be there and was new a moment ago.
 
-        On a disk a look is cheaper than listing a directory of all versions; a long way is left to the listing.
+        On a disk a look is cheaper than listing a directory of all versions; a long way is left to the listing. Where
+        the newest was handed over by the process that made it, it need not be read.
         """
         asked = ticks()
         manifests = self._store.manifests
-        newest = version
-        while newest < version + _MAX_STEPS and manifests.has_version(self.location, newest + 1):
+        left = Handover.from_bytes(read_slate(self._store.root, self.location), version)
+        start = newest = version if left is None else left.version
+        while newest < start + _MAX_STEPS and manifests.has_version(self.location, newest + 1):
             newest += 1
-        if newest == version + _MAX_STEPS:
+        if newest == start + _MAX_STEPS:
             return self.reload()
         try:
             opened = manifests.at(self.location, newest)
+            # Another file, though the number is the same: of a store that lay here before.
+            rows = left.rows if left is not None and (newest, opened.file) == (left.version, left.file) else None
         except (StorageError, VersionNotFound):  # cut short, or just swept: the careful way decides
             return self.reload()
-        return self._read(opened, asked)
+        return self._read(opened, asked, rows)
 
-    def _read(self, opened: ManifestVersion, asked: float) -> tuple[ManifestState, ManifestVersion]:
+    def _read(
+        self, opened: ManifestVersion, asked: float, rows: pa.Table | None = None
+    ) -> tuple[ManifestState, ManifestVersion]:
         with self._lock:
             known = self._known
             if known is None or known[1].version != opened.version:
                 earlier = known[0] if known is not None else None
-                known = (read_state(opened, self.branch, self.native_branch, earlier), opened)
+                known = (read_state(opened, self.branch, self.native_branch, earlier, rows), opened)
+                if rows is not None:
+                    self.rows.learn(known[0], rows)
             self._known = known
             self._verified_at = asked
             self._remember(known[0])
@@ -170,6 +193,7 @@ class BranchTip:
 
     def advance(self, state: ManifestState, opened: ManifestVersion, verified_at: float) -> None:
         """Remember what this process has just published."""
+        self._published = state.version
         with self._lock:
             if self._known is None or self._known[0].version < state.version:
                 self._known = (state, opened)
