@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from omnigraph import logs
 from omnigraph.errors import ConflictError, InvalidArgument, OmnigraphError
-from omnigraph.maintenance.roots import ManifestHistory, Pin, Retention, find_roots
+from omnigraph.maintenance.roots import ManifestHistory, Pin, Retention, Roots, find_roots
 from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.layout import CHANGES, CONDEMNED, DERIVED, HISTORY, STAGING
 from omnigraph.storage.objects import ObjectInfo
@@ -170,6 +170,10 @@ def _forget_dead_lists(repository: Repository, now: dt.datetime, *, confirm: boo
         repository.store.objects.delete(old)
 
 
+class _Overtaken(Exception):
+    """Another collector, which began later, has let go what this one kept. The table is left to it."""
+
+
 class _Collector:
     """One run: the roots at its beginning, and what they do not need."""
 
@@ -198,6 +202,8 @@ class _Collector:
         """One table; trouble with it is reported and leaves the others alone."""
         try:
             return self._table(path)
+        except _Overtaken:
+            return Condemned(self._key(path), ())
         except OmnigraphError as error:
             return Condemned(self._key(path), (), error=error.message)
 
@@ -240,8 +246,13 @@ class _Collector:
             if files is not None:
                 found |= files
             elif must_exist:
+                if (path, version) not in self._roots_by_now().pins:
+                    raise _Overtaken
                 raise OmnigraphError(f"version {version} of {self._key(path)} cannot be read: nothing of it is removed")
         return frozenset(found)
+
+    def _roots_by_now(self) -> Roots:
+        return find_roots(self._repository, self._retention, self._store.store_clock())
 
     def _manifests(self) -> Condemned:
         doomed: list[ObjectInfo] = []
