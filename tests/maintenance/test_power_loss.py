@@ -18,11 +18,10 @@ import pytest
 
 from omnigraph import Graph
 from omnigraph.storage import durability
-from omnigraph.storage.failpoints import Point
-from omnigraph.storage.layout import MANIFEST, manifest_path
+from omnigraph.storage.layout import manifest_path
 from omnigraph.storage.locks import advisory_lock
 from tests.maintenance.scenes import contents, sweep
-from tests.support.graphs import SMALL, crash_at, knows, people
+from tests.support.graphs import SMALL, knows, people
 from tests.support.invariants import check_every_version
 from tests.support.writers import EVOLVED
 
@@ -129,49 +128,6 @@ def test_every_acknowledged_step_survives_a_power_loss(tmp_path: Path, disk: Dis
         assert survivor.maintenance.fsck().problems == (), name
         kind = "Human" if "node:Human" in survivor.snapshot().tables else "Person"
         assert survivor.load({kind: [{"name": f"goes-on-{number}"}]}).commit is not None, name
-
-
-def test_a_version_is_on_disk_before_the_one_that_follows_it(tmp_path: Path, disk: Disk) -> None:
-    """Its publisher lets others go on before it has flushed it, and may die then."""
-    root = tmp_path / "graph"
-    graph = Graph.init(root, SMALL)
-    graph.load({"Person": people("ann")})
-    other = Graph.open(root)
-    with crash_at(Point.SWAPPED):
-        other.load({"Person": people("bob")})
-    graph.load({"Person": people("cyd")})
-    survivor = Graph.open(disk.after_power_loss(root, tmp_path / "after"))
-    assert contents(survivor) == contents(graph)
-    versions = [file.name for file in (root / MANIFEST / "_versions").glob("*.manifest")]
-    assert [v for v in versions if not (tmp_path / "after" / MANIFEST / "_versions" / v).exists()] == []
-    check_every_version(survivor.uri)
-
-
-def test_the_next_process_has_its_turn_before_a_version_is_on_disk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("OMNIGRAPH_FSYNC")
-    graph = Graph.init(tmp_path / "graph", SMALL)
-    other = Graph.open(graph.uri)
-    graph.load({"Person": people("ann")})
-    flushing = durability._sync
-    begun, done = threading.Event(), threading.Event()
-
-    def slow(path: Path) -> None:
-        if threading.current_thread() is first and path.name.endswith(".manifest") and not begun.is_set():
-            begun.set()
-            assert done.wait(60)
-        flushing(path)
-
-    first = threading.Thread(target=graph.load, args=({"Person": people("bob")},))
-    monkeypatch.setattr(durability, "_sync", slow)
-    first.start()
-    assert begun.wait(60)
-    assert other.load({"Person": people("cyd")}).commit is not None
-    assert first.is_alive(), "it is not acknowledged before it is on disk"
-    done.set()
-    first.join()
-    assert sorted(graph.rows("node:Person")["name"].to_pylist()) == ["ann", "bob", "cyd"]
 
 
 def test_indexes_of_every_kind_survive_a_power_loss(tmp_path: Path, disk: Disk) -> None:

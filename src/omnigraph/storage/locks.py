@@ -19,30 +19,8 @@ MAX_WAIT_SECONDS = 2.0
 _HEADER = struct.Struct("<II")
 
 
-class Held:
-    """A lock that is held, and its file, in which its holders leave something for others to read.
-
-    What is left may be lost, and is never half there.
-    """
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor: int | None = descriptor
-
-    def leave(self, body: bytes) -> None:
-        """Put something in place of what was left before."""
-        if self._descriptor is not None:
-            with contextlib.suppress(OSError):
-                os.pwrite(self._descriptor, _HEADER.pack(len(body), zlib.crc32(body)) + body, 0)
-
-    def release(self) -> None:
-        """Let the next one go on."""
-        descriptor, self._descriptor = self._descriptor, None
-        if descriptor is not None:
-            os.close(descriptor)
-
-
 @contextlib.contextmanager
-def advisory_lock(root: GraphRoot, name: str, meanwhile: Callable[[], None] | None = None) -> Iterator[Held | None]:
+def advisory_lock(root: GraphRoot, name: str, meanwhile: Callable[[], None] | None = None) -> Iterator[Slate | None]:
     """Hold the lock of `name`, or go on without it after a short wait or where locks cannot be had.
 
     `meanwhile` is done first where there is somebody to wait for.
@@ -51,15 +29,26 @@ def advisory_lock(root: GraphRoot, name: str, meanwhile: Callable[[], None] | No
     if descriptor is None:
         yield None
         return
-    held = Held(descriptor)
     try:
         _acquire(descriptor, meanwhile)
-        yield held
+        yield Slate(descriptor)
     finally:
-        held.release()
+        os.close(descriptor)
 
 
-def read_left(root: GraphRoot, name: str) -> bytes | None:
+class Slate:
+    """What the holders of a lock leave, in its file, for others to read. It may be lost, and is never half there."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def write(self, body: bytes) -> None:
+        """Leave something in place of what was left before."""
+        with contextlib.suppress(OSError):
+            os.pwrite(self._descriptor, _HEADER.pack(len(body), zlib.crc32(body)) + body, 0)
+
+
+def read_slate(root: GraphRoot, name: str) -> bytes | None:
     """What holders of the lock of `name` left; None where nothing was, or not all of it. The lock need not be held."""
     if not root.is_local:
         return None

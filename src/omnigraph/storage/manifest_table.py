@@ -7,7 +7,6 @@ the caller also keeps the time rules of the publisher.
 
 from __future__ import annotations
 
-import contextlib
 import re
 import warnings
 from collections.abc import Sequence
@@ -70,10 +69,6 @@ class ManifestVersion:
         return frozenset(f"{self.location}/data/{file.path}" for f in fragments for file in f.files)
 
 
-def _path(version: ManifestVersion) -> str:
-    return f"{version.location}/{version_file(version.version)}"
-
-
 class ManifestStore:
     """Opens, creates and swaps manifests below one root."""
 
@@ -90,7 +85,6 @@ class ManifestStore:
         self._objects = objects
         self._durability = durability
         self._session = session
-        self._durable: dict[str, int] = {}  # the last version of each manifest that was flushed here
 
     def create(self, location: str, rows: pa.Table) -> ManifestVersion:
         """A new manifest whose first version already holds a complete state."""
@@ -144,13 +138,11 @@ class ManifestStore:
     def compare_and_swap(self, base: ManifestVersion, rows: pa.Table, flush_first: Sequence[str]) -> ManifestVersion:
         """Make `rows` version `base.version + 1`, or raise `CommitLost` and change nothing.
 
-        `flush_first` are the files that the new state names: they are on disk before anything can refer to them. So is
-        the version before it. The new one is on disk after `make_durable`.
+        `flush_first` are the files that the new state names: they are on disk before anything can refer to them.
         """
         with translated(f"writing {base.location}"):
             fragments = write_fragments(rows, base.dataset, mode="overwrite", storage_options=self._options)
         hit(Point.MANIFEST_WRITTEN)
-        self._flush_before(base)
         self._durability.sync_files([*flush_first, *(f"{base.location}/data/{data_file(f)}" for f in fragments)])
         hit(Point.BEFORE_SWAP)
         record("manifest swap")
@@ -164,19 +156,10 @@ class ManifestStore:
                 storage_options=self._options,
             )
         hit(Point.SWAPPED)
-        return ManifestVersion(base.location, int(dataset.version), dataset)
-
-    def _flush_before(self, base: ManifestVersion) -> None:
-        """Flush the version that is to be replaced: who published it passes the turn on before that is done."""
-        if self._durable.get(base.location) != base.version:
-            with contextlib.suppress(MissingData):  # it was reclaimed: the swap will be lost
-                self._durability.sync_files((_path(base),))
-
-    def make_durable(self, swapped: ManifestVersion) -> None:
-        """Flush a version that was swapped: from then on it may be acknowledged."""
-        self._durability.sync_files((_path(swapped),))
-        self._durable[swapped.location] = swapped.version
+        version = int(dataset.version)
+        self._durability.sync_files((f"{base.location}/{version_file(version)}",))
         hit(Point.BEFORE_ACK)
+        return ManifestVersion(base.location, version, dataset)
 
     def _open(self, location: str, version: int | None) -> LanceDataset:
         record("manifest open")

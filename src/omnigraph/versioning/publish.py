@@ -205,22 +205,17 @@ class Publisher:
         self, tip: BranchTip, opened: ManifestVersion, target: ManifestState, read_at: float, files: Sequence[str]
     ) -> bool:
         """Swap strictly; False when the slot was taken, or was free only because it lies in a reclaimed past."""
-        manifests = self._store.manifests
         try:
-            swapped = manifests.compare_and_swap(opened, tip.rows.rows(target), files)
+            swapped = self._store.manifests.compare_and_swap(opened, tip.rows.rows(target), files)
         except CommitLost:
             tip.reload()
             return False
-        is_certain = ticks() - read_at <= self._store.settings.stale_base
-        if is_certain:
-            tip.advance(target, swapped, ticks())
-        tip.pass_on()
-        manifests.make_durable(swapped)
-        if not is_certain:
+        if ticks() - read_at > self._store.settings.stale_base:
             latest, _ = tip.reload()
             if target.closed:
                 return latest.closed
             return history.find(self._store.objects, latest, target.head) is not None
+        tip.advance(target, swapped, ticks())
         return True
 
     def _report_failure(self, plan: PublishPlan, attempt: _Attempt, error: OmnigraphError, keep_intent: bool) -> None:

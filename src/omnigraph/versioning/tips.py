@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from omnigraph.errors import BranchGone, BranchNotFound, StorageError, VersionNotFound
 from omnigraph.storage.layout import manifest_path
-from omnigraph.storage.locks import Held, advisory_lock, read_left
+from omnigraph.storage.locks import Slate, advisory_lock, read_slate
 from omnigraph.storage.manifest_table import ManifestVersion
 from omnigraph.versioning.group import Gathering
 from omnigraph.versioning.handover import Handover
@@ -84,7 +84,6 @@ class BranchTip:
         self._recent: OrderedDict[int, ManifestState] = OrderedDict()
         self._verified_at = 0.0
         self._published = 0
-        self._held: Held | None = None
 
     @property
     def is_busy(self) -> bool:
@@ -104,17 +103,17 @@ class BranchTip:
     @contextmanager
     def turn_among_processes(self, meanwhile: Callable[[], None] | None = None) -> Iterator[None]:
         """Queue with other processes. `meanwhile` is done where one of them has the turn."""
-        with advisory_lock(self._store.root, self.location, meanwhile) as self._held:
-            try:
-                yield
-            finally:
-                self.pass_on()
+        with advisory_lock(self._store.root, self.location, meanwhile) as slate:
+            before = self._published
+            yield
+            if slate is not None and self._published > before + 1:  # others publish here too
+                self._hand_over(slate)
 
-    def pass_on(self) -> None:
-        """Let other processes have their turn: what is left to do here concerns them no more."""
-        held, self._held = self._held, None
-        if held is not None:
-            held.release()
+    def _hand_over(self, slate: Slate) -> None:
+        """Leave what was published in this turn for whoever has the next one."""
+        known = self._known
+        if known is not None and known[0].version == self._published and (file := known[1].file) is not None:
+            slate.write(Handover(self._published, file, self.rows.latest).to_bytes())
 
     @property
     def known(self) -> ManifestState | None:
@@ -153,7 +152,7 @@ class BranchTip:
         """
         asked = ticks()
         manifests = self._store.manifests
-        left = Handover.from_bytes(read_left(self._store.root, self.location), version)
+        left = Handover.from_bytes(read_slate(self._store.root, self.location), version)
         start = newest = version if left is None else left.version
         while newest < start + _MAX_STEPS and manifests.has_version(self.location, newest + 1):
             newest += 1
@@ -194,15 +193,12 @@ class BranchTip:
 
     def advance(self, state: ManifestState, opened: ManifestVersion, verified_at: float) -> None:
         """Remember what this process has just published."""
-        is_shared = state.version > self._published + 1
         self._published = state.version
         with self._lock:
             if self._known is None or self._known[0].version < state.version:
                 self._known = (state, opened)
                 self._verified_at = verified_at
                 self._remember(state)
-        if is_shared and self._held is not None and (file := opened.file) is not None:  # others publish here too
-            self._held.leave(Handover(state.version, file, self.rows.latest).to_bytes())
 
     def _fresh(self) -> tuple[ManifestState, ManifestVersion]:
         with self._lock:
