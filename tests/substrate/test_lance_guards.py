@@ -163,6 +163,7 @@ def test_deleted_rows_stay_in_their_places_and_have_no_id(table: LanceDataset) -
     assert [i for i, row_id in enumerate(ids_only["_rowid"].to_pylist()) if row_id is None] == [1, 4, 6]
     addresses = base.scanner(columns=["id"], with_row_address=True).to_table()
     assert (addresses["_rowaddr"].to_numpy() & 0xFFFFFFFF).tolist() == [0, 2, 3, 5, 7]
+    assert fragment.take([0, 1, 4], columns=["id"])["id"].to_pylist() == ["a", "c", "h"], "deleted rows are not counted"
 
 
 def test_fast_search_sees_only_what_the_index_covers(table: LanceDataset) -> None:

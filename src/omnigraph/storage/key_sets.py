@@ -91,13 +91,8 @@ class KeySets:
     def certainly_new(self, table: Table, ids: Sequence[str]) -> bool:
         """Whether the indexed part of a table certainly holds none of some ids. False: the index has to be asked."""
         files = _indexed_files(table)
-        unknown = self._unknown(files)
-        if unknown:
-            # What a fold adds to a table that is known is read at once, as a small table is.
-            if _rows(table, unknown) > self._few:
-                self._ask_for(table, files, unknown)
-                return False
-            self._read(table, unknown)
+        if not self._is_known(table, files):
+            return False
         wanted = hashes_of(ids)
         with self._lock:
             sets = [self._known.get(file) for file in files]
@@ -106,9 +101,7 @@ class KeySets:
     def locate(self, table: Table, ids: Sequence[str]) -> list[tuple[str, int]] | None:
         """Those of some ids that the indexed part of a table holds, with their addresses. None: the index knows."""
         files = _indexed_files(table)
-        unknown = self._unknown(files)
-        if unknown:
-            self._ask_for(table, files, unknown)
+        if not self._is_known(table, files):
             return None
         with self._lock:
             sets = [(i, self._known.get(file)) for file, i in files.items()]
@@ -130,9 +123,16 @@ class KeySets:
         if reader is not None:
             reader.join()
 
-    def _unknown(self, files: dict[str, int]) -> dict[str, int]:
+    def _is_known(self, table: Table, files: dict[str, int]) -> bool:
+        """Whether all of some files are known; what a fold adds to them is read at once, as a small table is."""
         with self._lock:
-            return {file: i for file, i in files.items() if file not in self._known}
+            unknown = {file: i for file, i in files.items() if file not in self._known}
+        if unknown and _rows(table, unknown) > self._few:
+            self._ask_for(table, files, unknown)
+            return False
+        if unknown:
+            self._read(table, unknown)
+        return True
 
     def _ask_for(self, table: Table, files: dict[str, int], unknown: dict[str, int]) -> None:
         """Have files read that are asked about often. Only where reading is cheap, and where all of it has room."""

@@ -7,12 +7,9 @@ fragments whose hashes say "perhaps".
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import struct
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,57 +21,11 @@ from omnigraph.storage.faults import translated
 from omnigraph.storage.key_sets import KeySets
 from omnigraph.storage.predicates import sql_literal
 from omnigraph.storage.tables import KnownIds, Table, data_file
+from omnigraph.storage.tail import Tail, key_hash
 from omnigraph.storage.warming import IndexWarming
 
 MAX_LISTED = 4096
 """Above this many ids one scan of the id column is cheaper than a predicate that lists them."""
-
-MAX_TAIL_HASHES = 4096
-"""A tail larger than this is not worth its bytes in every publish; its fragments are simply read."""
-
-
-def key_hash(text: str) -> int:
-    """A stable 64-bit hash of an id."""
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
-
-
-@dataclass(frozen=True, slots=True)
-class Tail:
-    """Packed key hashes of uncovered fragments. A fragment that is missing here is unknown and has to be read."""
-
-    packed: Mapping[int, str] = field(default_factory=dict)
-
-    def extended(self, fragment: int, packed: str | None) -> Tail:
-        """The tail with the packed hashes of one new fragment (None: unknown)."""
-        return self if packed is None else Tail({**self.packed, fragment: packed})
-
-    @property
-    def size(self) -> int:
-        """How many hashes it carries."""
-        return sum(map(len, self.packed.values())) * 3 // 4 // _HASH_BYTES
-
-    def restricted(self, fragments: Iterable[int]) -> Tail:
-        """Only what still matters: live uncovered fragments, and nothing at all once that is too much."""
-        tail = Tail({i: self.packed[i] for i in fragments if i in self.packed})
-        return tail if tail.size <= MAX_TAIL_HASHES else EMPTY_TAIL
-
-    def suspects(self, fragments: Iterable[int], wanted: frozenset[int]) -> list[int]:
-        """Of some fragments those that may hold one of the wanted keys."""
-        packed = self.packed
-        return [i for i in fragments if i not in packed or not unpack_hashes(packed[i]).isdisjoint(wanted)]
-
-    def to_json(self) -> dict[str, str]:
-        """Compact text form for the manifest row."""
-        return {str(i): text for i, text in self.packed.items()}
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, str]) -> Tail:
-        """The inverse of `to_json`."""
-        return cls({int(i): text for i, text in value.items()})
-
-
-EMPTY_TAIL = Tail()
-_HASH_BYTES = 8
 _MAX_WRITTEN_HERE = 4096
 _FEW = 256
 _written_here: dict[str, frozenset[str]] = {}
@@ -218,13 +169,33 @@ def rows_by_id(table: Table, ids: Sequence[str], tail: Tail, columns: Sequence[s
     if len(wanted) > MAX_LISTED:
         rows = table.scan(list(dict.fromkeys(("id", *columns))))
         return rows.filter(pc.is_in(rows["id"], value_set=pa.array(wanted, pa.string()))).select(list(columns))
-    rows = _matches(table, wanted, tail, frozenset(), columns=list(dict.fromkeys(("id", *columns))))
+    with_id = list(dict.fromkeys(("id", *columns)))
+    rows = _read_remembered(table, wanted, tail, with_id) if len(wanted) <= _FEW else None
+    if rows is None:
+        rows = _matches(table, wanted, tail, frozenset(), columns=with_id)
     if not rows.num_rows:
         return table.schema.empty_table().select(list(columns))
     if len(wanted) <= _FEW:  # who has read rows will often write them next, at the same version
         found = Located(tuple(rows["id"].to_pylist()), tuple(rows["_rowaddr"].to_pylist()))
         _remember_located(table, wanted, found)
     return rows.select(list(columns))
+
+
+def _read_remembered(table: Table, ids: Sequence[str], tail: Tail, columns: list[str]) -> pa.Table | None:
+    """What `_matches` finds, where memory answers for the index: the rows are read by position, without a search."""
+    home = table.index_home
+    if not _is_index_needed(table, frozenset()) or not set(columns).issubset(home.schema.names):
+        return None
+    known = KEY_SETS.locate(table, ids)
+    if not known or _suspects(table, ids, tail, frozenset()):
+        return None
+    addresses = sorted(address for _, address in known)
+    by_fragment = groupby(addresses, key=lambda address: address >> 32)
+    try:
+        parts = [home.rows_at(owner, [a & 0xFFFFFFFF for a in mine], columns) for owner, mine in by_fragment]
+    except MissingData:  # of the version whose index is used: the present one has its own
+        return None
+    return pa.concat_tables(parts).append_column("_rowaddr", pa.array(addresses, pa.uint64()))
 
 
 def _remember_located(table: Table, wanted: tuple[str, ...], found: Located) -> None:
@@ -341,16 +312,3 @@ def _locate_by_scan(table: Table, ids: Sequence[str]) -> Located:
         rows = table.dataset.scanner(columns=["id"], with_row_address=True).to_table()
     found = rows.filter(pc.is_in(rows["id"], value_set=pa.array(ids, pa.string())))
     return Located(tuple(found["id"].to_pylist()), tuple(found["_rowaddr"].to_pylist()))
-
-
-def pack_hashes(ids: Iterable[str]) -> str:
-    """The key hashes of some ids as short text."""
-    values = sorted(map(key_hash, ids))
-    return base64.b64encode(struct.pack(f"<{len(values)}Q", *values)).decode()
-
-
-@lru_cache(maxsize=4096)
-def unpack_hashes(text: str) -> frozenset[int]:
-    """The inverse of `pack_hashes`."""
-    raw = base64.b64decode(text)
-    return frozenset(struct.unpack(f"<{len(raw) // _HASH_BYTES}Q", raw))

@@ -29,8 +29,9 @@ from omnigraph.storage.effects import (
 from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.faults import translated
 from omnigraph.storage.layout import detached_file
-from omnigraph.storage.lookup import Tail, locate, pack_hashes, remember_append, remember_written
+from omnigraph.storage.lookup import locate, remember_append, remember_written
 from omnigraph.storage.tables import NO_PLACES, Masked, Table, TableStore, data_file, segment_files
+from omnigraph.storage.tail import Tail, pack_hashes
 
 
 @dataclass(frozen=True, slots=True)

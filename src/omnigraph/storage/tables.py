@@ -204,6 +204,15 @@ class Table:
         with translated(f"reading rows of {self.path}"):
             return self.dataset.take(np.asarray(places).tolist(), columns=list(columns))
 
+    def rows_at(self, fragment_id: int, offsets: Sequence[int], columns: list[str]) -> pa.Table:
+        """Some columns of rows of one fragment, by their offsets in order. None of them may be deleted."""
+        gone = self.deleted_offsets(fragment_id)
+        if gone is None:
+            gone = self.read_deletions(fragment_id)
+        live = (np.asarray(offsets) - np.searchsorted(gone, offsets)).tolist()
+        with translated(f"reading rows of {self.path}"):
+            return self.dataset.get_fragment(fragment_id).take(live, columns=columns)
+
     def has_index(self, column: str) -> bool:
         """Whether an index answers for most of the rows by a column."""
         covered = self.index_coverage().get(f"{column}_idx", frozenset())

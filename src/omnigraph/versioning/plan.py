@@ -12,7 +12,7 @@ from typing import Any
 
 from omnigraph.errors import CorruptGraph, FormatUnsupported
 from omnigraph.storage.effects import Effect, effect_from_json, effect_to_json
-from omnigraph.storage.lookup import EMPTY_TAIL, Tail
+from omnigraph.storage.tail import EMPTY_TAIL, Tail
 from omnigraph.versioning.commits import LOGICAL
 from omnigraph.versioning.graft import NO_GRAFT, Graft, graft_from_json, graft_to_json
 from omnigraph.versioning.snapshot import TableEntry

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from omnigraph.errors import TypeNotFound
-from omnigraph.storage.lookup import EMPTY_TAIL, Tail
+from omnigraph.storage.tail import EMPTY_TAIL, Tail
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

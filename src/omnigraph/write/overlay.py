@@ -11,8 +11,9 @@ import pyarrow.compute as pc
 
 from omnigraph.errors import LimitExceeded
 from omnigraph.schema.catalog import EntityType
-from omnigraph.storage.lookup import Tail, locate, locate_ahead, rows_by_id
+from omnigraph.storage.lookup import locate, locate_ahead, rows_by_id
 from omnigraph.storage.tables import Table
+from omnigraph.storage.tail import Tail
 from omnigraph.write.validation import Base, TableDelta
 
 Test = Callable[[pa.Table], "np.ndarray[tuple[int], np.dtype[np.bool_]]"]

@@ -11,9 +11,10 @@ from omnigraph.storage.durability import Durability
 from omnigraph.storage.effects import AppendRows, ReplaceRows
 from omnigraph.storage.indexes import fold_tail
 from omnigraph.storage.layout import GraphRoot
-from omnigraph.storage.lookup import EMPTY_TAIL, KEY_SETS, existing_ids
+from omnigraph.storage.lookup import KEY_SETS, existing_ids
 from omnigraph.storage.staged import apply_effect, write_rows
 from omnigraph.storage.tables import Table, TableStore
+from omnigraph.storage.tail import EMPTY_TAIL
 
 SCHEMA = pa.schema([pa.field("id", pa.string(), nullable=False)])
 MANY = tuple(f"m{i}" for i in range(5_000))

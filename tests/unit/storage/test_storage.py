@@ -35,11 +35,12 @@ from omnigraph.storage.effects import (
 from omnigraph.storage.faults import translate
 from omnigraph.storage.indexes import fold_tail, high_water
 from omnigraph.storage.layout import GraphRoot, fnv1a64, manifest_path, tag_name, tag_path
-from omnigraph.storage.lookup import EMPTY_TAIL, Tail, locate, missing_ids, pack_hashes
+from omnigraph.storage.lookup import locate, missing_ids
 from omnigraph.storage.objects import ObjectStore
 from omnigraph.storage.options import s3_options
 from omnigraph.storage.staged import apply_effect, write_rows
 from omnigraph.storage.tables import Table, TableStore
+from omnigraph.storage.tail import EMPTY_TAIL, Tail, pack_hashes
 
 SCHEMA = pa.schema([pa.field("id", pa.string(), nullable=False), pa.field("n", pa.int32())])
 

@@ -1,0 +1,74 @@
+"""The tail of a table: fragments that no index covers yet, with the hashes of the keys that they hold.
+
+It is part of a table's pin, so that a lookup knows which of those fragments it has to read, and mostly that it need not
+read any.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+_HASH_BYTES = 8
+MAX_TAIL_HASHES = 4096
+"""A tail larger than this is not worth its bytes in every publish; its fragments are simply read."""
+
+
+def key_hash(text: str) -> int:
+    """A stable 64-bit hash of an id."""
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """Packed key hashes of uncovered fragments. A fragment that is missing here is unknown and has to be read."""
+
+    packed: Mapping[int, str] = field(default_factory=dict)
+
+    def extended(self, fragment: int, packed: str | None) -> Tail:
+        """The tail with the packed hashes of one new fragment (None: unknown)."""
+        return self if packed is None else Tail({**self.packed, fragment: packed})
+
+    @property
+    def size(self) -> int:
+        """How many hashes it carries."""
+        return sum(map(len, self.packed.values())) * 3 // 4 // _HASH_BYTES
+
+    def restricted(self, fragments: Iterable[int]) -> Tail:
+        """Only what still matters: live uncovered fragments, and nothing at all once that is too much."""
+        tail = Tail({i: self.packed[i] for i in fragments if i in self.packed})
+        return tail if tail.size <= MAX_TAIL_HASHES else EMPTY_TAIL
+
+    def suspects(self, fragments: Iterable[int], wanted: frozenset[int]) -> list[int]:
+        """Of some fragments those that may hold one of the wanted keys."""
+        packed = self.packed
+        return [i for i in fragments if i not in packed or not unpack_hashes(packed[i]).isdisjoint(wanted)]
+
+    def to_json(self) -> dict[str, str]:
+        """Compact text form for the manifest row."""
+        return {str(i): text for i, text in self.packed.items()}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, str]) -> Tail:
+        """The inverse of `to_json`."""
+        return cls({int(i): text for i, text in value.items()})
+
+
+EMPTY_TAIL = Tail()
+
+
+def pack_hashes(ids: Iterable[str]) -> str:
+    """The key hashes of some ids as short text."""
+    values = sorted(map(key_hash, ids))
+    return base64.b64encode(struct.pack(f"<{len(values)}Q", *values)).decode()
+
+
+@lru_cache(maxsize=4096)
+def unpack_hashes(text: str) -> frozenset[int]:
+    """The inverse of `pack_hashes`."""
+    raw = base64.b64decode(text)
+    return frozenset(struct.unpack(f"<{len(raw) // _HASH_BYTES}Q", raw))
