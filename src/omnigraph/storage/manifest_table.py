@@ -19,6 +19,7 @@ from lance.fragment import write_fragments
 
 from omnigraph.errors import CorruptGraph, GraphNotFound, MissingData, StorageError, VersionNotFound
 from omnigraph.storage.calls import record
+from omnigraph.storage.data_files import DataFiles
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.faults import translated
@@ -79,12 +80,14 @@ class ManifestStore:
         objects: ObjectStore,
         durability: Durability,
         session: lance.Session,
+        files: DataFiles,
     ) -> None:
         self._root = root
         self._options = options or None
         self._objects = objects
         self._durability = durability
         self._session = session
+        self._files = files
 
     def create(self, location: str, rows: pa.Table) -> ManifestVersion:
         """A new manifest whose first version already holds a complete state."""
@@ -141,16 +144,16 @@ class ManifestStore:
         `flush_first` are the files that the new state names: they are on disk before anything can refer to them.
         """
         with translated(f"writing {base.location}"):
-            fragments = write_fragments(rows, base.dataset, mode="overwrite", storage_options=self._options)
+            fragment = self._files.write(base.dataset, base.location, rows)
         hit(Point.MANIFEST_WRITTEN)
-        self._durability.sync_files([*flush_first, *(f"{base.location}/data/{data_file(f)}" for f in fragments)])
+        self._durability.sync_files([*flush_first, f"{base.location}/data/{data_file(fragment)}"])
         hit(Point.BEFORE_SWAP)
         record("manifest swap")
         with translated(f"swapping {base.location}"):
             # max_retries=0 is what makes Overwrite strict: with retries a stale one would win.
             dataset = LanceDataset.commit(
                 base.dataset,
-                LanceOperation.Overwrite(rows.schema, fragments),
+                LanceOperation.Overwrite(rows.schema, [fragment]),
                 read_version=base.version,
                 max_retries=0,
                 storage_options=self._options,

@@ -60,8 +60,10 @@ def write_rows(store: TableStore, base: Table, rows: pa.Table | pa.RecordBatchRe
     hashes = pack_hashes(ids) if few else None
     record("table write")
     with translated(f"writing rows of {base.path}"):
-        # The handle, not its URI: one request instead of three on an object store.
-        written = write_fragments(rows, base.dataset, storage_options=store.options)
+        if few and rows.num_rows and rows.schema.equals(base.dataset.schema):
+            written = [store.files.write(base.dataset, base.path, rows)]
+        else:  # the handle, not its URI: one request instead of three on an object store
+            written = write_fragments(rows, base.dataset, storage_options=store.options)
     if few and len(written) == 1:
         remember_written(data_file(written[0]), ids)
     hit(Point.ROWS_WRITTEN)

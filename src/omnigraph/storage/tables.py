@@ -15,6 +15,7 @@ from lance import LanceDataset, LanceOperation
 from lance.fragment import FragmentMetadata
 
 from omnigraph.storage.calls import record
+from omnigraph.storage.data_files import DataFiles
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.faults import translated
@@ -255,6 +256,7 @@ class TableStore:
         self.root = root
         self.options = options or None
         self.durability = durability
+        self.files = DataFiles(root, self.options)
         self.session = lance.Session()
         self._warm_segments: set[str] = set()  # index segments that the session's cache has read whole
         self._handles: OrderedDict[tuple[str, int], Table] = OrderedDict()

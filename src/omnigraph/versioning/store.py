@@ -108,7 +108,9 @@ class GraphStore:
         self.objects = ObjectStore(root, options, self.durability)
         self.tables = TableStore(root, options, self.durability)
         self.derived = DerivedStore(self.objects, enabled=self.settings.derived, writable=not read_only)
-        self.manifests = ManifestStore(root, options, self.objects, self.durability, self.tables.session)
+        self.manifests = ManifestStore(
+            root, options, self.objects, self.durability, self.tables.session, self.tables.files
+        )
         self._catalogs: dict[str, Catalog] = {}
         self._lock = threading.Lock()
         self._due: dict[str, Future[None]] = {}
