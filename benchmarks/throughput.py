@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import statistics
 import subprocess
@@ -12,7 +13,10 @@ from pathlib import Path
 
 from benchmarks.report import Row, Table, sized
 
-SECONDS = sized(10.0, quick=1.5)
+ROUNDS = sized(5, quick=1)
+SLICE = sized(2.0, quick=1.0)
+PAUSE = 0.2
+Window = tuple[float, float]
 SCHEMA = "\n".join(f"node T{i} {{ name: String @key }}" for i in range(8))
 
 
@@ -25,71 +29,98 @@ class Outcome:
     p99: float
 
 
-def worker(uri: str, process: int, branch: str, table: int, start_at: float) -> None:
-    """Commit one row after another for a while; print the milliseconds of each."""
+def worker(uri: str, process: int, branch: str, table: int, windows: list[Window]) -> None:
+    """Commit one row after another between the begin and the end of each window; print the milliseconds of each."""
     from omnigraph import Graph
 
     graph = Graph.open(uri)
-    graph.load([{"type": f"T{table}", "data": {"name": f"warm-{process}"}}], branch=branch)
-    time.sleep(max(0.0, start_at - time.time()))
+    numbers = itertools.count()
     took = []
-    end = time.perf_counter() + SECONDS
-    number = 0
-    while time.perf_counter() < end:
+
+    def commit() -> None:
         begun = time.perf_counter()
-        graph.load([{"type": f"T{table}", "data": {"name": f"{process}-{number}"}}], branch=branch)
+        graph.load([{"type": f"T{table}", "data": {"name": f"{process}-{next(numbers)}"}}], branch=branch)
         took.append((time.perf_counter() - begun) * 1000)
-        number += 1
+
+    commit()
+    took.clear()
+    for begin, end in windows:
+        time.sleep(max(0.0, begin - time.time()))
+        while time.time() < end:
+            commit()
     print(json.dumps(took))
 
 
 def starts_at(count: int) -> float:
     """When so many processes will have started, by the clock."""
-    return time.time() + sized(4.0, quick=2.0) + sized(1.0, quick=0.5) * count
+    return time.time() + 4.0 + count
 
 
-def run_group(uri: str, branches: list[str], tables: list[int]) -> Outcome:
-    """Run one process per branch and table given, all at once."""
-    start_at = starts_at(len(branches))
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.throughput", uri, str(i), branch, str(table), str(start_at)],
-            stdout=subprocess.PIPE, text=True,
-        )
-        for i, (branch, table) in enumerate(zip(branches, tables, strict=True))
-    ]  # fmt: skip
+@dataclass(frozen=True)
+class Group:
+    """Processes that write at the same time, each to a branch and a table."""
+
+    branches: list[str]
+    tables: list[int]
+
+    def start(self, uri: str, windows: list[Window]) -> list[subprocess.Popen[str]]:
+        return [
+            subprocess.Popen(
+                [sys.executable, "-m", "benchmarks.throughput", uri, str(i), branch, str(table), json.dumps(windows)],
+                stdout=subprocess.PIPE, text=True,
+            )
+            for i, (branch, table) in enumerate(zip(self.branches, self.tables, strict=True))
+        ]  # fmt: skip
+
+
+GROUPS = {
+    "1 process": Group(["main"], [0]),
+    "4 processes, own tables": Group(["main"] * 4, list(range(4))),
+    "8 processes, own tables": Group(["main"] * 8, list(range(8))),
+    "8 processes, one table": Group(["main"] * 8, [0] * 8),
+    "8 processes, 8 branches": Group([f"b{i}" for i in range(8)], list(range(8))),
+}
+
+
+def outcome(processes: list[subprocess.Popen[str]], seconds: float) -> Outcome:
+    """What a group has done in so many seconds, once all of it have ended."""
     took: list[float] = []
     for process in processes:
-        out, _ = process.communicate(timeout=300)
+        out, _ = process.communicate(timeout=600)
         if process.returncode:
             raise RuntimeError(f"a writer failed with exit code {process.returncode}")
         took.extend(json.loads(out))
     cuts = statistics.quantiles(took, n=100)
-    return Outcome(len(took) / SECONDS, cuts[49], cuts[98])
+    return Outcome(len(took) / seconds, cuts[49], cuts[98])
 
 
 def measure(directory: Path) -> Table:
-    """All groups, each on a fresh graph."""
+    """All groups, each on a graph of its own. They take turns in changing order: the speed of a machine may change
+    within a minute, and then it does for all of them.
+    """
     from omnigraph import Graph
 
-    groups = {
-        "1 process": (["main"], [0]),
-        "4 processes, own tables": (["main"] * 4, list(range(4))),
-        "8 processes, own tables": (["main"] * 8, list(range(8))),
-        "8 processes, one table": (["main"] * 8, [0] * 8),
-        "8 processes, 8 branches": ([f"b{i}" for i in range(8)], list(range(8))),
-    }
-    found: dict[str, Outcome] = {}
-    for number, (name, (branches, tables)) in enumerate(groups.items()):
-        graph = Graph.init(directory / f"throughput-{number}", SCHEMA)
-        for branch in sorted(set(branches) - {"main"}):
-            graph.branches.create(branch)
-        found[name] = run_group(graph.uri, branches, tables)
-        check(graph, name, branches)
+    graphs = {}
+    for number, (name, group) in enumerate(GROUPS.items()):
+        graphs[name] = Graph.init(directory / f"throughput-{number}", SCHEMA)
+        for branch in sorted(set(group.branches) - {"main"}):
+            graphs[name].branches.create(branch)
+    begin = starts_at(sum(len(group.branches) for group in GROUPS.values()))
+    running = {}
+    for number, (name, group) in enumerate(GROUPS.items()):
+        turns = [r * len(GROUPS) + (number + r) % len(GROUPS) for r in range(ROUNDS)]
+        begins = [begin + turn * (SLICE + PAUSE) for turn in turns]
+        running[name] = group.start(graphs[name].uri, [(at, at + SLICE) for at in begins])
+    if time.time() > begin:
+        raise RuntimeError("the processes took too long to start")
+    found = {name: outcome(processes, ROUNDS * SLICE) for name, processes in running.items()}
+    for name, group in GROUPS.items():
+        check(graphs[name], name, group.branches)
         print(f"  {name}: {found[name]}", flush=True)
     one, eight, apart = found["1 process"], found["8 processes, own tables"], found["8 processes, 8 branches"]
     return Table(
-        f"Commits per second ({SECONDS:.0f} s each, flushed)", ("writers", "commits/s", "p50 ms", "p99 ms"),
+        f"Commits per second ({ROUNDS * SLICE:.0f} s each, flushed)",
+        ("writers", "commits/s", "p50 ms", "p99 ms"),
         tuple((n, f"{o.commits_per_second:.0f}", f"{o.p50:.1f}", f"{o.p99:.1f}") for n, o in found.items()),
         (
             Row("8 processes / 1 process", eight.commits_per_second / one.commits_per_second, 0.9, at_least=True),
@@ -114,4 +145,4 @@ def check(graph: object, name: str, branches: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    worker(sys.argv[1], int(sys.argv[2]), sys.argv[3], int(sys.argv[4]), float(sys.argv[5]))
+    worker(sys.argv[1], int(sys.argv[2]), sys.argv[3], int(sys.argv[4]), json.loads(sys.argv[5]))

@@ -14,6 +14,7 @@ from benchmarks.report import Row, Table, noise, sized
 
 WRITERS = 4
 ROUNDS = sized(3, quick=1)
+SECONDS = sized(10.0, quick=1.5)
 ALONE, AGAIN, BESIDE = "4 writers", "4 writers, once more", "4 writers beside continuous optimize"
 
 
@@ -34,14 +35,15 @@ def one_round(directory: Path, *, beside: bool) -> tuple[throughput.Outcome, lis
     from omnigraph import Graph
 
     graph = Graph.init(directory, throughput.SCHEMA)
-    tables = list(range(WRITERS))
+    begin = throughput.starts_at(WRITERS)
+    end = begin + SECONDS
     optimizer = None
     if beside:
-        end = throughput.starts_at(WRITERS) + throughput.SECONDS
         optimizer = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.upkeep", graph.uri, str(end)], stdout=subprocess.PIPE, text=True
         )
-    outcome = throughput.run_group(graph.uri, ["main"] * WRITERS, tables)
+    writers = throughput.Group(["main"] * WRITERS, list(range(WRITERS)))
+    outcome = throughput.outcome(writers.start(graph.uri, [(begin, end)]), SECONDS)
     did = [0, 0]
     if optimizer is not None:
         out, _ = optimizer.communicate(timeout=120)
