@@ -6,6 +6,7 @@ Run as a process: `python -m tests.support.s3_process PORT LOGFILE`. The log is 
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 from collections.abc import Callable, Iterable
@@ -17,13 +18,21 @@ from werkzeug.serving import WSGIRequestHandler, make_server
 HIDDEN_PREFIX = "/moto-api"
 
 
+CONDITIONS = ("HTTP_IF_NONE_MATCH", "HTTP_IF_MATCH")
+
+
 class CountingApp:
-    """WSGI middleware: passes every request on and logs its request line and status."""
+    """WSGI middleware: passes every request on and logs its request line and status.
+
+    S3 decides conditional writes one after another. Moto looks first and writes then, in as many threads as there are
+    requests, so two writers of the same new object may both be told that they won: here they come one by one.
+    """
 
     def __init__(self, app: Any, log_path: str) -> None:
         self._app = app
         self._log = open(log_path, "a", buffering=1)  # noqa: SIM115 - lives as long as the process
         self._lock = threading.Lock()
+        self._deciding = threading.Lock()
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         def record(status: str, headers: list[tuple[str, str]], *rest: Any) -> Any:
@@ -33,7 +42,9 @@ class CountingApp:
                     self._log.write(f"{environ['REQUEST_METHOD']} {path} {status.split()[0]}\n")
             return start_response(status, headers, *rest)
 
-        return self._app(environ, record)  # type: ignore[no-any-return]
+        is_decision = environ["REQUEST_METHOD"] != "GET" and any(name in environ for name in CONDITIONS)
+        with self._deciding if is_decision else contextlib.nullcontext():
+            return self._app(environ, record)  # type: ignore[no-any-return]
 
 
 class QuietHandler(WSGIRequestHandler):

@@ -99,8 +99,7 @@ def read_state(
     refuse_if_unsupported(opened.schema, opened.location)
     rows = opened.rows(_READ_COLUMNS) if rows is None else rows
     ids, kinds = rows["object_id"].to_pylist(), rows["object_type"].to_pylist()
-    count = kinds.count("graph_commit")
-    first = kinds.index("graph_commit") if count else len(kinds)
+    first = kinds.index("graph_commit") if "graph_commit" in kinds else len(kinds)
     earlier = known.commits if known is not None else {}
     # Most rows are commits, and most of those, the oldest, were there the last time: they are not even looked at.
     after = next((at for at in range(first, len(ids)) if ids[at] not in earlier), len(ids))
