@@ -194,8 +194,6 @@ class RowWriter:
         self._kept: dict[Row, tuple[Row, ...]] = {}
         self._published: tuple[list[str], pa.Table] = [], MANIFEST_SCHEMA.empty_table()
         """Commits that others have published or that precede the last one made here, and their rows."""
-        self.latest = MANIFEST_SCHEMA.empty_table()
-        """The table that was made last."""
 
     def learn(self, state: ManifestState, rows: pa.Table) -> None:
         """Keep the rows of commits from the table of a state that another writer has published."""
@@ -218,7 +216,6 @@ class RowWriter:
         rows = pa.concat_tables([made.slice(0, len(first)), known, made.slice(len(first))]).combine_chunks()
         # The last commit may lose its slot and be written again as another; those before it never change.
         self._published = ids[:-1], rows.slice(len(first), len(ids) - 1)
-        self.latest = rows
         return rows
 
     def _known_rows(self, ids: list[str]) -> pa.Table:

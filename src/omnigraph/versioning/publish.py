@@ -205,8 +205,9 @@ class Publisher:
         self, tip: BranchTip, opened: ManifestVersion, target: ManifestState, read_at: float, files: Sequence[str]
     ) -> bool:
         """Swap strictly; False when the slot was taken, or was free only because it lies in a reclaimed past."""
+        rows = tip.rows.rows(target)
         try:
-            swapped = self._store.manifests.compare_and_swap(opened, tip.rows.rows(target), files)
+            swapped = self._store.manifests.compare_and_swap(opened, rows, files)
         except CommitLost:
             tip.reload()
             return False
@@ -215,7 +216,7 @@ class Publisher:
             if target.closed:
                 return latest.closed
             return history.find(self._store.objects, latest, target.head) is not None
-        tip.advance(target, swapped, ticks())
+        tip.advance(target, swapped, ticks(), rows)
         return True
 
     def _report_failure(self, plan: PublishPlan, attempt: _Attempt, error: OmnigraphError, keep_intent: bool) -> None:

@@ -84,6 +84,8 @@ class BranchTip:
         self._recent: OrderedDict[int, ManifestState] = OrderedDict()
         self._verified_at = 0.0
         self._published = 0
+        self._made: tuple[ManifestVersion, pa.Table] | None = None
+        """The last version that was published in this turn, and its rows."""
 
     @property
     def is_busy(self) -> bool:
@@ -104,16 +106,10 @@ class BranchTip:
     def turn_among_processes(self, meanwhile: Callable[[], None] | None = None) -> Iterator[None]:
         """Queue with other processes. `meanwhile` is done where one of them has the turn."""
         with advisory_lock(self._store.root, self.location, meanwhile) as slate:
-            before = self._published
+            before, self._made = self._published, None
             yield
-            if slate is not None and self._published > before + 1:  # others publish here too
-                self._hand_over(slate)
-
-    def _hand_over(self, slate: Slate) -> None:
-        """Leave what was published in this turn for whoever has the next one."""
-        known = self._known
-        if known is not None and known[0].version == self._published and (file := known[1].file) is not None:
-            slate.write(Handover(self._published, file, self.rows.latest).to_bytes())
+            if slate is not None and self._made is not None and self._published > before + 1:  # others publish here too
+                _hand_over(slate, *self._made)
 
     @property
     def known(self) -> ManifestState | None:
@@ -191,9 +187,11 @@ class BranchTip:
         with self._lock:
             return self._recent.get(version)
 
-    def advance(self, state: ManifestState, opened: ManifestVersion, verified_at: float) -> None:
-        """Remember what this process has just published."""
-        self._published = state.version
+    def advance(
+        self, state: ManifestState, opened: ManifestVersion, verified_at: float, rows: pa.Table | None = None
+    ) -> None:
+        """Remember what this process has just published; with the `rows` of a version, others can be given them."""
+        self._published, self._made = state.version, (opened, rows) if rows is not None else None
         with self._lock:
             if self._known is None or self._known[0].version < state.version:
                 self._known = (state, opened)
@@ -212,6 +210,13 @@ class BranchTip:
             if self._known is known:
                 self._verified_at = asked
         return known
+
+
+def _hand_over(slate: Slate, opened: ManifestVersion, rows: pa.Table) -> None:
+    """Leave a version that was just published for whoever has the next turn."""
+    file = opened.file
+    if file is not None:
+        slate.write(Handover(opened.version, file, rows).to_bytes())
 
 
 class Tips:

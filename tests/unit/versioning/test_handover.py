@@ -11,8 +11,11 @@ import pytest
 
 from omnigraph import Graph
 from omnigraph.storage import calls
+from omnigraph.storage.failpoints import Point
 from omnigraph.storage.layout import LOCKS
 from omnigraph.versioning.manifest import ManifestState
+from omnigraph.versioning.upkeep import maintenance_plan
+from tests.support.graphs import crash_at
 
 SCHEMA = "node A { name: String @key }\nnode B { name: String @key }\nnode C { name: String @key }"
 
@@ -158,3 +161,25 @@ def test_a_writer_that_is_alone_leaves_nothing(tmp_path: Path) -> None:
     for number in range(5):
         put(graph, "A", number)
     assert lock.read_bytes() == left
+
+
+def test_what_was_tried_in_vain_is_not_handed_over(tmp_path: Path) -> None:
+    """Two publishes in one turn: the second writes its rows and fails, and what is left is the first."""
+    graph = Graph.init(tmp_path / "g", SCHEMA)
+    other = Graph.open(graph.uri)
+    put(graph, "A", 1)
+    put(other, "B", 1)
+    state_in_turn(other)
+    repository = graph._repository
+    tip = repository.refs.tip("main")
+    with tip.turn():
+        state, _, _ = tip.swap_base()
+        plans = [maintenance_plan(state, [], kind="optimize", message=text) for text in ("done", "in vain")]
+        repository.publisher.publish_in_turn(tip, plans[0])
+        with crash_at(Point.BEFORE_SWAP):
+            repository.publisher.publish_in_turn(tip, plans[1])
+    found = state_in_turn(other)
+    assert_as_stored(found, graph.uri)
+    assert found.head == plans[0].commit_id
+    put(other, "B", 2)
+    assert_as_stored(state_in_turn(graph), graph.uri)
