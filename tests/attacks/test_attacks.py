@@ -3,13 +3,13 @@ shown to succeed without it, so that a test cannot pass by accident."""
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import subprocess
 import sys
 import time
 import warnings
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 
 import lance
@@ -26,16 +26,19 @@ from omnigraph.errors import (
     SchemaMoved,
     StorageError,
 )
+from omnigraph.storage import failpoints
 from omnigraph.storage.effects import AppendRows, ReplaceRows
+from omnigraph.storage.failpoints import Point
 from omnigraph.storage.layout import table_path, version_file
 from omnigraph.storage.staged import write_rows
 from omnigraph.versioning.plan import KeysAbsent, Pin, PublishPlan
 from omnigraph.versioning.staging import open_table, stage_change
-from omnigraph.versioning.store import Settings, mint
+from omnigraph.versioning.store import Settings, mint, ticks
 from omnigraph.write.coverage import fold
 from omnigraph.write.rows import batch_from_rows
 from omnigraph.write.validation import Findings, Places
 from tests.conftest import SCHEMA
+from tests.support.graphs import while_armed
 from tests.support.rows import knows, person
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -64,7 +67,7 @@ def plan_of(graph: Graph, name: str, *, replaces: bool = False, has_intent: bool
         commit_id=commit_id, branch="main", native_branch=None, base_version=state.version, base_head=state.head,
         kind="load", schema_hash=state.schema_hash, changes=(stage_change(graph._store, entry, effect, commit_id),),
         pins={"node:Person": Pin.of(entry)}, requirements=() if replaces else (KeysAbsent("node:Person", (name,)),),
-        rebase_updates=replaces, actor="owner", staged_at=time.time(), has_intent=has_intent,
+        rebase_updates=replaces, actor="owner", staged_at=ticks(), has_intent=has_intent,
     )  # fmt: skip
     if has_intent:
         repository.intents.complete(plan)
@@ -72,7 +75,9 @@ def plan_of(graph: Graph, name: str, *, replaces: bool = False, has_intent: bool
 
 
 def manifest_cleanup(graph: Graph) -> None:
-    lance.dataset(f"{graph.uri}/__manifest").cleanup_old_versions(retain_versions=1, older_than=timedelta(0))
+    """Give up all but three versions at once; what is staged keeps its grace."""
+    hurried = Graph.open(graph.uri, settings=Settings(superseded_grace=0.0))
+    assert hurried.maintenance.cleanup(3, confirm=True).manifest_versions_removed
 
 
 STALE_WRITER = """
@@ -115,23 +120,29 @@ def test_01_a_stalled_writer_never_commits_into_a_cleaned_past(tmp_path: Path) -
     assert "stale" in names(graph)
 
 
-@pytest.mark.processes
-def test_01_without_the_age_limit_the_commit_is_lost(tmp_path: Path) -> None:
+@pytest.mark.parametrize("with_floor", [True, False], ids=["with the floor", "without it"])
+def test_01_a_swap_into_an_emptied_slot_never_counts(tmp_path: Path, with_floor: bool) -> None:
+    """The writer is held between its last look and its swap: no age and no clock can tell, only the floor can."""
     graph = Graph.init(tmp_path / "g", SCHEMA)
     graph.load([person("first")])
-    version = stalled_write(graph, stale_base=3600)
-    assert version == 3
-    assert "stale" not in names(graph)
+    graph.tags.create("base-of-the-writer")  # so that the version it builds on stays
+    writer, others = Graph.open(graph.uri), Graph.open(graph.uri)
 
+    def overtake() -> None:
+        failpoints.arm(None)
+        for i in range(6):
+            others.load([person(f"p{i}")])
+        manifest_cleanup(others)
+        if not with_floor:
+            for floor in Path(graph.uri, "__refs/main").glob("*.floor-*"):
+                floor.unlink()
 
-def test_01_a_slow_swap_counts_only_after_it_was_read_back(tmp_path: Path) -> None:
-    """Every swap is read back when the limit is zero: acknowledged means found in the newest lineage."""
-    graph = Graph.init(tmp_path / "g", SCHEMA)
-    slow = Graph.open(tmp_path / "g", settings=Settings(stale_base=0.0))
-    for i in range(3):
-        slow.load([person(f"p{i}")])
-    assert names(graph) == ["p0", "p1", "p2"]
-    assert len(graph.commits.list()) == 4
+    with while_armed({Point.BEFORE_SWAP: overtake}):
+        commit = writer.load([person("stale")]).commit
+    assert commit is not None
+    is_visible = "stale" in names(Graph.open(graph.uri))
+    assert is_visible is with_floor, "without the floor the attack succeeds: acknowledged and never seen"
+    assert (commit.manifest_version == Graph.open(graph.uri).snapshot().version) is with_floor
 
 
 def test_03_recovery_deletes_no_data_and_a_withdrawn_owner_cannot_publish(tmp_path: Path) -> None:
@@ -324,7 +335,7 @@ def test_16_tables_are_born_with_the_tripwire(tmp_path: Path) -> None:
     for key in ("node:Person", "edge:Knows"):
         uri, _ = graph.table(key)
         with pytest.raises(OSError, match="tag"):
-            lance.dataset(uri).cleanup_old_versions(older_than=timedelta(0))
+            lance.dataset(uri).cleanup_old_versions(older_than=dt.timedelta(0))
     assert names(graph) == ["a"]
     assert all(t.classification == "no_drift" for t in graph.maintenance.repair().tables)
 

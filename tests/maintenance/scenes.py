@@ -32,13 +32,13 @@ def _ignore_short_history() -> None:
 def sweep(graph: Graph, keep: int = 1, **options: Any) -> CleanupReport:
     """A cleanup that has no patience."""
     _ignore_short_history()
-    return graph.maintenance.cleanup(keep, confirm=True, **{"grace": 0, **options})
+    return graph.maintenance.cleanup(keep, confirm=True, **{"grace": 0, "force": True, **options})
 
 
 def leftovers(graph: Graph, keep: int = 1) -> dict[str, int]:
     """What a cleanup without patience would still find."""
     _ignore_short_history()
-    report = Graph.open(graph.uri, mode="ro").maintenance.cleanup(keep, grace=0)
+    report = Graph.open(graph.uri, mode="ro").maintenance.cleanup(keep, grace=0, force=True)
     return {table.table_key: table.objects_removed for table in report.tables}
 
 

@@ -115,13 +115,14 @@ def _collected(keeper: Graph, kind: str) -> None:
 
 
 def _blindly(keeper: Graph) -> None:
-    from omnigraph.maintenance.cleanup import CleanupPolicy, _Collector
+    from omnigraph.maintenance.cleanup import CleanupPolicy
+    from omnigraph.maintenance.collector import Collector
 
     policy = CleanupPolicy(keep=1, grace=_no_time())
     tags = keeper._repository.tags
     hidden, tags.list = tags.list, list  # type: ignore[method-assign, assignment]
     try:
-        collector = _Collector(keeper._repository, policy.retention(keeper._store.settings))
+        collector = Collector(keeper._repository, policy.retention(keeper._store.settings))
         for part in collector.condemn():
             collector.remove(part)
     finally:

@@ -36,7 +36,7 @@ found = {
     "ranked": graph.spark.analytics.pagerank("Knows", iterations=2).count(),
     "query": graph.query(ask, engine="spark").to_pylist(),
     "optimized": graph.maintenance.optimize().commit is not None,
-    "removed": graph.maintenance.cleanup(keep=3, grace=0, confirm=True).objects_removed > 0,
+    "removed": graph.maintenance.cleanup(keep=3, grace=0, confirm=True, force=True).objects_removed > 0,
     "left": graph.rows("edge:Knows").num_rows,
 }
 graph.branches.create("x")

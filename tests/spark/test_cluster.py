@@ -79,7 +79,7 @@ def is_whole(graph: Graph) -> None:
 
 def nothing_is_left_over(graph: Graph) -> None:
     """After a cleanup every data file is named by the head, and the graph is sound."""
-    graph.maintenance.cleanup(keep=3, grace=0, confirm=True)
+    graph.maintenance.cleanup(keep=3, grace=0, confirm=True, force=True)
     for entry in graph.snapshot().tables.values():
         folder = Path(graph.uri) / entry.location
         kept = {folder / name for name in open_table(graph.repository.store, entry).data_files()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -58,6 +58,16 @@ def twins(*txns: str, value: int = 0) -> dict[str, list[dict[str, Any]]]:
 def armed(text: str) -> Iterator[None]:
     """Failpoints armed inside this process, in the words of the variable."""
     failpoints.arm(failpoints.parse(text))
+    try:
+        yield
+    finally:
+        failpoints.arm(None)
+
+
+@contextmanager
+def while_armed(actions: Mapping[str, Callable[[], None]]) -> Iterator[None]:
+    """Failpoints that do something inside this process; an action may disarm them itself."""
+    failpoints.arm(actions)
     try:
         yield
     finally:

@@ -162,7 +162,7 @@ def _optimize(uri: str) -> None:
 def _cleanup(uri: str) -> None:
     # Not for a while only: that is a switch of the whole process, and cases run in threads.
     warnings.filterwarnings("ignore", "keeping 1 versions", UserWarning)
-    Graph.open(uri).maintenance.cleanup(keep=1, grace=0, confirm=True)
+    Graph.open(uri).maintenance.cleanup(keep=1, grace=0, confirm=True, force=True)
 
 
 WRITERS = {

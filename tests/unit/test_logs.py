@@ -85,7 +85,7 @@ def test_every_event_reaches_an_application_that_listens(tmp_path: Path, caplog:
     for number in range(66):
         graph.load({"Person": people(f"p{number}")})
     graph.maintenance.optimize()
-    graph.maintenance.cleanup(3, confirm=True, grace=0)
+    graph.maintenance.cleanup(3, confirm=True, grace=0, force=True)
     told = events(caplog)
     names = {name for name, _ in told}
     assert {"commit.published", "commit.conflict", "recovery", "fold", "optimize", "cleanup"} <= names

@@ -13,7 +13,8 @@
      +- MergeConflict        decide              .conflicts
      +- NotFound             fix the name        GraphNotFound BranchNotFound CommitNotFound TagNotFound TypeNotFound
      |                                           VersionNotFound HistoricalVersionReclaimed ChangeFeedGap
-     +- StorageError         look at the store   StoreUnavailable (StoreFull) CorruptGraph MissingData CommitLost
+     +- StorageError         look at the store   StoreUnavailable (StoreFull) StoreReplaced CorruptGraph MissingData
+                                                CommitLost
      |                                           FormatUnsupported OutcomeUnknown
      +- LimitExceeded, Unsupported (SchemaChangeRefused), EmbeddingFailed, PermissionDenied (ReadOnlyGraph)
 
@@ -80,6 +81,7 @@ from omnigraph.errors.store import (
     OutcomeUnknown,
     StorageError,
     StoreFull,
+    StoreReplaced,
     StoreUnavailable,
 )
 
@@ -130,6 +132,7 @@ __all__ = [
     "Span",
     "StorageError",
     "StoreFull",
+    "StoreReplaced",
     "StoreUnavailable",
     "TagNotFound",
     "TypeCheckError",

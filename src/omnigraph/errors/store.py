@@ -37,6 +37,12 @@ class MissingData(StorageError):
     code = "missing_data"
 
 
+class StoreReplaced(StorageError):
+    """What lies at the graph's location is not the store that this handle has opened: moved, unmounted or restored."""
+
+    code = "store_replaced"
+
+
 class CommitLost(StorageError):
     """A compare-and-swap found its slot taken. Internal: the publisher answers it by reading again."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import warnings
 
+from omnigraph.errors import InvalidArgument
 from omnigraph.handles.engines import find_engine
 from omnigraph.maintenance.cleanup import CleanupPolicy, CleanupReport, cleanup
 from omnigraph.maintenance.fsck import FsckReport, fsck
@@ -80,7 +81,7 @@ class Maintenance:
         Tags, merge bases and unfinished writes keep what they need. `grace` replaces both the hour that superseded
         versions stay and the seven days that unpublished files do.
         """
-        policy = CleanupPolicy(keep, _duration(older_than), _duration(grace), force)
+        policy = CleanupPolicy(keep, _duration("older_than", older_than), _duration("grace", grace), force)
         if keep is not None and keep < _FEW:
             warnings.warn(
                 f"keeping {keep} versions leaves little to travel back to; 10 is recommended", UserWarning, stacklevel=2
@@ -88,5 +89,10 @@ class Maintenance:
         return cleanup(self._repository, policy, confirm=confirm)
 
 
-def _duration(value: dt.timedelta | float | None) -> dt.timedelta | None:
-    return value if value is None or isinstance(value, dt.timedelta) else dt.timedelta(seconds=value)
+def _duration(name: str, value: dt.timedelta | float | None) -> dt.timedelta | None:
+    if value is None or isinstance(value, dt.timedelta):
+        return value
+    try:
+        return dt.timedelta(seconds=value)
+    except (TypeError, ValueError, OverflowError) as error:  # a text, not a number, without end
+        raise InvalidArgument(f"{name}={value!r} is not a duration", hint="give seconds or a timedelta") from error

@@ -55,6 +55,9 @@ class Roots:
     manifests: dict[str, ManifestHistory] = field(default_factory=dict)
     manifest_files: dict[str, dict[int, frozenset[str]]] = field(default_factory=dict)
     derived: set[str] = field(default_factory=set)
+    natives: dict[str, str | None] = field(default_factory=dict)
+    ended: list[Branch] = field(default_factory=list)
+    """Deleted branches of which nothing stays."""
 
     def keep_state(self, state: ManifestState, catalog: Catalog) -> None:
         """Everything that one state names stays."""
@@ -98,10 +101,11 @@ def find_roots(repository: Repository, retention: Retention, now: dt.datetime) -
         held = pinned.get(branch.native_branch, frozenset())
         history = _history(repository, location, retention, now, held)
         if branch.native_branch not in open_branches:
-            # A manifest without a claim may be a branch that is just being created.
-            grace = retention.superseded_grace if is_claimed else retention.staging_grace
-            history = _ended(history, grace, now, held)
+            history = _ended(history, retention, is_claimed, now, held)
+            if is_claimed and not history.kept:
+                roots.ended.append(branch)
         roots.manifests[location] = history
+        roots.natives[location] = branch.native_branch
         _read_states(repository, branch, history, roots)
     _keep_intents(repository, roots)
     _take_over_lists(repository, roots)
@@ -129,13 +133,13 @@ def _pinned_versions(repository: Repository, bases: Iterable[GraphCommit]) -> di
 
 
 def _incarnations(repository: Repository) -> Iterator[tuple[Branch, bool]]:
-    """Main and every incarnation that still has a manifest, deleted ones included, and whether it has a claim."""
+    """Main and every incarnation that has a manifest or a claim, deleted ones included, and whether it has a claim."""
     yield Branch(MAIN), True
     listed = repository.store.objects.list(f"{MANIFEST}/tree/")
     claimed = {manifest_path(b.native_branch): b for b in repository.refs.every_incarnation()}
-    for segment in sorted({info.path.split("/")[2] for info in listed}):
-        branch = claimed.get(f"{MANIFEST}/tree/{segment}")
-        native = unquoted(segment)
+    for location in sorted({"/".join(info.path.split("/")[:3]) for info in listed} | claimed.keys()):
+        branch = claimed.get(location)
+        native = unquoted(location.split("/")[2])
         yield (branch, True) if branch is not None else (Branch(native.rpartition(".")[0], native), False)
 
 
@@ -168,12 +172,23 @@ def _stays(
     return retention.older_than is not None and now - info.modified < retention.older_than
 
 
-def _ended(history: ManifestHistory, grace: dt.timedelta, now: dt.datetime, pinned: frozenset[int]) -> ManifestHistory:
-    """A branch that is no more keeps nothing for its own sake once its end lies far enough back."""
+def _ended(
+    history: ManifestHistory, retention: Retention, is_claimed: bool, now: dt.datetime, pinned: frozenset[int]
+) -> ManifestHistory:
+    """A branch that is no more keeps nothing for its own sake once its end lies far enough back.
+
+    Where something holds one of its versions, its newest stays as well: it is the one that says that the branch is
+    closed. A manifest without a claim may be a branch that is just being created; one with several versions had a claim
+    that was lost, and all of it is kept until somebody restores the claim.
+    """
     newest = max(history.files, default=None)
-    if newest is None or now - history.files[newest].modified < grace:
+    grace = retention.superseded_grace if is_claimed else retention.staging_grace
+    lost_claim = not is_claimed and len(history.files) > 1
+    if newest is None or lost_claim or now - history.files[newest].modified < grace:
         return ManifestHistory(frozenset(history.files), frozenset(), history.files)
     kept = history.kept & pinned
+    if kept:
+        kept |= {newest}
     return ManifestHistory(kept, frozenset(history.files.keys() - kept), history.files)
 
 

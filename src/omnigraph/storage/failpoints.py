@@ -40,6 +40,7 @@ class Point(StrEnum):
     INTENT_REMOVED = "intent.after_remove"
     INTENT_ABORTED = "intent.after_abort"
     INTENT_BEFORE_LIST = "intent.before_list"
+    OBJECT_BEFORE_PROBE = "object.before_probe"
     OBJECT_REMOVED = "object.after_remove"
 
     HISTORY_WRITTEN = "history.after_extent"

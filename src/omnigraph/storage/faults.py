@@ -1,6 +1,9 @@
 """Lance, obstore and OS errors become ours here, and nowhere else.
 
-Substrate errors are typed only in part, so this module may look at message text; nobody else does.
+What decides is the class of an error, its errno, its HTTP status, or the variant that the substrate writes in front of
+its message. Lance has classes for few of its errors and prints the others as `wrapper: wrapper: variant: details`,
+where details hold paths and answers of servers. Wrappers are removed from the front, the variant is compared as a
+whole, and details are never searched: a graph may be called `team-404`.
 """
 
 from __future__ import annotations
@@ -23,72 +26,101 @@ from omnigraph.errors import (
     StoreUnavailable,
 )
 
-_MISSING = ("not found", "no such file", "was not found", "does not exist", "404")
-_CORRUPT = (
-    "magic",
-    "invalid protobuf",
-    "failed to decode",
-    "file is too small",
-    "corrupt",
-    "truncat",
-    "too short",
-    "eof",
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR})
+_NO_CREDENTIALS = frozenset({401, 403})
+
+# Lance ends its messages with the place in its own source, obstore with a dump of the error.
+_SOURCE_POSITION = re.compile(r"(,? /?[\w./~-]+\.rs:\d+:\d+)+$")
+_DUMP = "\n\nDebug source:"
+_WRAPPER = re.compile(
+    r"(?:External error|Wrapped error|LanceError\(\w+\)|Encountered internal error[^:]*|Generic [\w/]+ error): "
 )
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_FULL = ("no space left", "storagefull", "quota exceeded", "file too large", "filetoolarge")
-_UNREACHABLE = (
-    "permission denied",
-    "read-only file system",
-    "connect",
-    "timed out",
-    "credential",
-    "forbidden",
-    "access denied",
-    "401",
-    "403",
-    "imds",
-    "region",
+_REQUEST = re.compile(r"(?:Error performing list request: )?Error performing [A-Z]+ \S+ in [^\n]*? - ", re.DOTALL)
+_STATUS = re.compile(r"Server returned non-2xx status code: (\d{3})\b")
+_OS_ERROR = re.compile(r"\(os error (\d+)\)$")
+_PRIVILEGES = re.compile(r"The operation lacked (?:the necessary privileges|valid authentication credentials)")
+_NOT_FOUND = re.compile(r"Not found: |Dataset at path .* was not found|Object at location .* not found: ", re.DOTALL)
+_CORRUPT = re.compile(
+    r"Invalid range \d+\.\.\d+ for object of size"
+    r"|(?:Invalid user input: )?(?:file does not appear to be a Lance file|Invalid direct ColumnEncoding)"
+    r"|(?:Invalid user input: )?(?:Invalid format|Attempt to (?:read|decode)|failed to (?:fill|decode))"
+    r"|file (?:footer|size|is too small)|failed to decode Protobuf|[Ii]nvalid protobuf|task \d+ panicked"
+    r"|Invalid (?:argument error: First offset|argument error: Max offset)|.{0,80}(?:magic number|buffer is too short)"
+    r"|Encountered corrupt file"
 )
+# Where the S3 client looks last; when a request to it fails, everything before it had no credentials either.
+_METADATA_SERVICE = re.compile(r"Error performing [A-Z]+ http://169\.254\.169\.254/")
 
 
-# Lance ends its messages with the place in its own source.
-_SOURCE_POSITION = re.compile(r",? /?[\w./~-]+\.rs:\d+:\d+")
-# Where the S3 client looks last; when it is named in an error, everything before it had no credentials either.
-_METADATA_SERVICE = "169.254.169.254"
+def _message_of(error: BaseException) -> str:
+    """The text of an error without the substrate's own source positions and dumps."""
+    return _SOURCE_POSITION.sub("", str(error).strip().split(_DUMP, 1)[0].rstrip())
 
 
-def _first_line(error: BaseException) -> str:
-    line = str(error).strip().split("\n", 1)[0]
-    return _SOURCE_POSITION.sub("", line)[:400]
+def _variant_of(message: str) -> str:
+    """The message behind its wrappers: it begins with the variant that the substrate chose."""
+    while (wrapper := _WRAPPER.match(message)) is not None:
+        message = message[wrapper.end() :]
+    return message
+
+
+def _status_of(variant: str) -> int | None:
+    """The HTTP status that ended a request; 0 when the request had no answer; None where there was no request."""
+    request = _REQUEST.match(variant)
+    if request is None:
+        if variant.startswith("HTTP error: "):
+            return 0
+        inner = _PRIVILEGES.match(variant)
+        return 403 if inner is not None else None
+    found = _STATUS.match(variant, request.end())
+    return int(found[1]) if found is not None else 0
+
+
+def _errno_of(error: BaseException, message: str) -> int | None:
+    code = getattr(error, "errno", None)
+    if isinstance(code, int):
+        return code
+    found = _OS_ERROR.search(message)
+    return int(found[1]) if found is not None else None
 
 
 def translate(error: BaseException, doing: str) -> OmnigraphError:
     """The typed error for a substrate failure met while `doing` something."""
-    text = str(error).lower()
-    message = f"{doing} failed: {_first_line(error)}"
+    full = _message_of(error)
+    message = f"{doing} failed: {full.split(chr(10), 1)[0][:400]}"
     if isinstance(error, CommitConflictError):
         return CommitLost(message)
-    if _METADATA_SERVICE in text:
+    variant = _variant_of(full)
+    if _METADATA_SERVICE.search(variant[:200]) is not None:
         return StoreUnavailable(
             f"{doing} failed: there are no credentials for S3",
             hint="set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (and AWS_REGION, AWS_ENDPOINT_URL where needed)",
         )
-    if getattr(error, "errno", None) in _NO_ROOM or any(word in text for word in _FULL):
+    code, status = _errno_of(error, full), _status_of(variant)
+    if code in _NO_ROOM or status == 507:
         return StoreFull(
             message, hint="free some space and repeat it; what was not acknowledged did not happen, the rest is safe"
         )
-    if isinstance(error, (ob.PermissionDeniedError, ob.UnauthenticatedError, PermissionError)):
+    if status in _NO_CREDENTIALS or isinstance(
+        error, (ob.PermissionDeniedError, ob.UnauthenticatedError, PermissionError)
+    ):
         return StoreUnavailable(message, hint="check the permissions of the directory or the credentials of the bucket")
-    if isinstance(error, (FileNotFoundError, ob.NotFoundError)) or any(word in text for word in _MISSING):
+    if (
+        isinstance(error, (FileNotFoundError, ob.NotFoundError))
+        or code in _ABSENT
+        or status == 404
+        or _NOT_FOUND.match(variant) is not None
+    ):
         return MissingData(
             message, hint="a file that this graph needs is gone; `omnigraph snapshot` of older commits may still work"
         )
-    if any(word in text for word in _CORRUPT):
+    if code is not None or status is not None:
+        return StoreUnavailable(message, hint="check that the store is there, reachable and writable by you")
+    if _CORRUPT.match(variant) is not None:
         return CorruptGraph(
             message, hint="the file is damaged; nothing was changed. Restore it from a copy of the store"
         )
-    if any(word in text for word in _UNREACHABLE):
-        return StoreUnavailable(message, hint="check that the store is there, reachable and writable by you")
     return StorageError(message)
 
 
@@ -105,7 +137,7 @@ def translated(doing: str) -> Iterator[None]:
         # Lance panics on some damaged files, and a panic has no class that could be named here.
         if type(error).__name__ == "PanicException":
             raise CorruptGraph(
-                f"{doing} failed: the file is damaged ({_first_line(error)})",
+                f"{doing} failed: the file is damaged ({_message_of(error)[:400]})",
                 hint="restore it from a copy of the store",
             ) from error
         raise

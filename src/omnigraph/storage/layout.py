@@ -5,7 +5,8 @@
     __manifest/                     the state of main; __manifest/tree/<native>/ the state of each other branch
     nodes/<fnv1a64(type)>-<ulid>/   one Lance table per node type
     edges/<fnv1a64(type)>-<ulid>/   one per edge type
-    __refs/<branch>/<n>.json        n-th claim of a branch name      __tags/<tag>.json    a tag
+    __refs/<branch>/<n>.*           n-th claim of a branch name, its end and its floors
+    __tags/<tag>.json               a tag; __refs/~tags/<tag>.json is its second record
     __schema/<hash>.json            an accepted schema               __history/...        settled commits
     __recovery/<ulid>.*             publish intents                  __gc/<ulid>.json     what a collector condemned
     __changes/<commit>/<table>.json long change lists                __quarantine/        damaged files, moved by repair
@@ -27,6 +28,7 @@ from omnigraph.errors import InvalidArgument
 MANIFEST = "__manifest"
 REFS = "__refs"
 TAGS = "__tags"
+TAG_COPIES = f"{REFS}/~tags"
 SCHEMAS = "__schema"
 HISTORY = "__history"
 RECOVERY = "__recovery"
@@ -108,9 +110,9 @@ def unquoted(segment: str) -> str:
     return unquote(segment)
 
 
-def tag_path(tag: str) -> str:
-    """The object of a tag."""
-    return f"{TAGS}/{quoted(tag)}.json"
+def tag_path(tag: str, prefix: str = TAGS) -> str:
+    """The object of a tag; below `TAG_COPIES`, its second record."""
+    return f"{prefix}/{quoted(tag)}.json"
 
 
 def tag_name(path: str) -> str:

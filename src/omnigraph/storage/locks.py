@@ -64,8 +64,13 @@ def read_slate(root: GraphRoot, name: str) -> bytes | None:
     return body if len(body) == length and zlib.crc32(body) == checksum else None
 
 
+def lock_path(name: str) -> str:
+    """The lock file of a name, relative to the root."""
+    return f"{LOCKS}/{fnv1a64(name)}.lock"
+
+
 def _path(root: GraphRoot, name: str) -> str:
-    return f"{root.uri}/{LOCKS}/{fnv1a64(name)}.lock"
+    return f"{root.uri}/{lock_path(name)}"
 
 
 def _open(root: GraphRoot, name: str) -> int | None:

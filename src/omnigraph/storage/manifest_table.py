@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 import lance
 import pyarrow as pa
 from lance import LanceDataset, LanceOperation
-from lance.fragment import write_fragments
+from lance.fragment import FragmentMetadata, write_fragments
 
-from omnigraph.errors import CorruptGraph, GraphNotFound, MissingData, StorageError, VersionNotFound
+from omnigraph.errors import CommitLost, CorruptGraph, GraphNotFound, MissingData, StorageError, VersionNotFound
 from omnigraph.storage.calls import record
 from omnigraph.storage.data_files import DataFiles
 from omnigraph.storage.durability import Durability
@@ -28,6 +28,7 @@ from omnigraph.storage.objects import ObjectInfo, ObjectStore
 from omnigraph.storage.tables import data_file
 
 _MAGIC = b"LANC"
+_CREATE_ATTEMPTS = 3
 _VERSION_FILE = re.compile(r"/\d{20}\.manifest$")
 _BLOCK_BYTES = 4 << 20
 """Manifest files are small: one request reads one whole, however many types a graph has."""
@@ -90,25 +91,54 @@ class ManifestStore:
         self._files = files
 
     def create(self, location: str, rows: pa.Table) -> ManifestVersion:
-        """A new manifest whose first version already holds a complete state."""
+        """A new manifest whose first version already holds a complete state; `CommitLost` when somebody has made one.
+
+        Where the answer of the store was lost, what is there tells whether it was applied.
+        """
+        uri = self._root.join(location)
         with translated(f"creating {location}"):
-            uri = self._root.join(location)
             fragments = write_fragments(
                 rows, uri, mode="overwrite", enable_stable_row_ids=True, storage_options=self._options
             )
-            # Lance's own "create" writes version 2 over a rival's version 1; this is strict, like every other swap.
-            dataset = LanceDataset.commit(
-                uri,
-                LanceOperation.Overwrite(rows.schema, fragments),
-                read_version=0,
-                max_retries=0,
-                enable_stable_row_ids=True,
-                storage_options=self._options,
-            )
-        files = [f"{location}/data/{f.files[0].path}" for f in fragments]
-        self._durability.sync_files([*files, f"{location}/{version_file(int(dataset.version))}"])
+        names = [str(file.path) for fragment in fragments for file in fragment.files]
+        for attempt in range(_CREATE_ATTEMPTS):
+            try:
+                with translated(f"creating {location}"):
+                    created = self._create_first(location, uri, rows.schema, fragments)
+                break
+            except StorageError as error:
+                found = self._first_version(location)
+                if found is not None and found.file in names:
+                    created = found
+                    break
+                if found is not None:
+                    raise CommitLost(f"creating {location} failed: another one is there") from error
+                if self._root.is_local or attempt + 1 == _CREATE_ATTEMPTS:
+                    raise
+        files = [f"{location}/data/{name}" for name in names]
+        self._durability.sync_files([*files, f"{location}/{version_file(created.version)}"])
         self._durability.sync_ancestors(location)
+        return created
+
+    def _create_first(
+        self, location: str, uri: str, schema: pa.Schema, fragments: list[FragmentMetadata]
+    ) -> ManifestVersion:
+        # Lance's own "create" writes version 2 over a rival's version 1; this is strict, like every other swap.
+        dataset = LanceDataset.commit(
+            uri,
+            LanceOperation.Overwrite(schema, fragments),
+            read_version=0,
+            max_retries=0,
+            enable_stable_row_ids=True,
+            storage_options=self._options,
+        )
         return ManifestVersion(location, int(dataset.version), dataset)
+
+    def _first_version(self, location: str) -> ManifestVersion | None:
+        try:
+            return self.at(location, 1)
+        except VersionNotFound:
+            return None
 
     def latest(self, location: str) -> ManifestVersion:
         """The newest version. A newest version that was cut short was never acknowledged and is passed over, loudly."""
@@ -137,6 +167,10 @@ class ManifestStore:
     def has_version(self, location: str, version: int) -> bool:
         """One cheap probe: is the file of that version there?"""
         return self._objects.exists(f"{location}/{version_file(version)}")
+
+    def identity(self, location: str, version: int) -> str | None:
+        """A text that changes when the file of a version is replaced by another; None when it is gone. One probe."""
+        return self._objects.identity(f"{location}/{version_file(version)}")
 
     def compare_and_swap(self, base: ManifestVersion, rows: pa.Table, flush_first: Sequence[str]) -> ManifestVersion:
         """Make `rows` version `base.version + 1`, or raise `CommitLost` and change nothing.
@@ -213,6 +247,8 @@ class ManifestStore:
             return GraphNotFound(
                 f"there is no graph at {uri}", hint="create one with `omnigraph init`, or check the path"
             )
+        if location != MANIFEST:  # a branch that was deleted and collected, if its claim is gone as well
+            return MissingData(f"{location} is gone", hint="the branch was deleted, or its files were lost")
         return CorruptGraph(
             f"{uri} holds tables but {location} is gone",
             hint=f"restore {location} from a copy of the store; nothing was changed",

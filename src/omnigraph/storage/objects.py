@@ -1,14 +1,20 @@
 """Small write-once control objects, on local disk and S3 alike.
 
-Local stores have put-if-absent but no conditional update, so a state change is always a new object.
+Local stores have put-if-absent but no conditional update, so a state change is always a new object. JSON objects carry
+a checksum, which is verified whenever one is read. A probe that fails is an error, never an answer: "absent" is only
+said by the store itself.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-import json
 import os
+import random
+import re
+import stat
+import time
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,14 +25,25 @@ import pyarrow as pa
 from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 from obstore.store import LocalStore, S3Store
 
-from omnigraph.errors import InvalidArgument, MissingData, StorageError, StoreUnavailable, Unsupported
+from omnigraph.errors import (
+    InvalidArgument,
+    MissingData,
+    StorageError,
+    StoreUnavailable,
+    Unsupported,
+)
 from omnigraph.storage.calls import record
+from omnigraph.storage.checksums import open_json, seal_json
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.faults import translated
 from omnigraph.storage.layout import GraphRoot
+from omnigraph.storage.options import client_timeout
 
-_RETRY: Any = {"max_retries": 3, "retry_timeout": dt.timedelta(seconds=15)}
+_PUT_ATTEMPTS = 4
+_PUT_PAUSE = 0.05
+_TEMPORARY = re.compile(r"#\d+$")
+"""Names that a local store gives to unfinished puts: listings hide them and nobody can address them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +71,13 @@ class ObjectStore:
                 self._store: LocalStore | S3Store | None = LocalStore(root.uri) if Path(root.uri).is_dir() else None
             else:
                 parts = urlsplit(root.uri)
+                timeout = dt.timedelta(seconds=client_timeout(options))
                 self._store = S3Store(
-                    parts.netloc, prefix=parts.path.strip("/"), config=_obstore_config(options), retry_config=_RETRY
+                    parts.netloc,
+                    prefix=parts.path.strip("/"),
+                    config=_obstore_config(options),
+                    client_options={"timeout": timeout, "connect_timeout": timeout},
+                    retry_config={"max_retries": 3, "retry_timeout": timeout},
                 )
 
     def create_root(self) -> None:
@@ -82,22 +104,55 @@ class ObjectStore:
         return self._store is not None
 
     def put_new(self, path: str, body: bytes | pa.Buffer, *, flush: bool = True) -> bool:
-        """Create an object; False when one of that name exists already. Unflushed, a power loss may take it away."""
+        """Create an object; False when somebody else has created one of that name.
+
+        An object that holds exactly this body counts as created here: on an object store the answer to a put may be
+        lost, and the client then meets its own object when it repeats the put. Where two callers must be told apart,
+        their bodies have to differ. Unflushed, a power loss may take the object away.
+        """
         record("object put")
+        _require_addressable(path)
         # A buffer is handed over without a copy; obstore wants to see unsigned bytes.
         given = obstore.Bytes(memoryview(body).cast("B")) if isinstance(body, pa.Buffer) else body
+        created = self._create_local(path, given) if self.root.is_local else self._create_remote(path, given)
+        if created and flush:
+            self._durability.sync_files((path,))
+        return created
+
+    def _create_local(self, path: str, body: Any) -> bool:
         with translated(f"writing {path}"):
             try:
-                obstore.put(self._opened, path, given, mode="create", use_multipart=False)
+                self._put(path, body)
+            except FileNotFoundError:  # cleanup has removed the empty directory between its making and the put
+                self._put(path, body)
             except (AlreadyExistsError, PreconditionError):
                 return False
-        if flush:
-            self._durability.sync_files((path,))
         return True
 
+    def _create_remote(self, path: str, body: Any) -> bool:
+        """Repeat a put whose answer was lost, and look whose object is there before concluding anything."""
+        for attempt in range(_PUT_ATTEMPTS):
+            try:
+                with translated(f"writing {path}"):
+                    try:
+                        self._put(path, body)
+                        return True
+                    except (AlreadyExistsError, PreconditionError):
+                        found = self.get(path)
+                        if found is not None:
+                            return found == bytes(body)
+            except StoreUnavailable:
+                if attempt + 1 == _PUT_ATTEMPTS:
+                    raise
+            time.sleep(random.random() * _PUT_PAUSE * 2**attempt)
+        raise StoreUnavailable(f"writing {path} failed: the store keeps contradicting itself", hint="try again")
+
+    def _put(self, path: str, body: Any) -> None:
+        obstore.put(self._opened, path, body, mode="create", use_multipart=False)
+
     def put_new_json(self, path: str, value: Any, *, flush: bool = True) -> bool:
-        """`put_new` of compact JSON."""
-        return self.put_new(path, json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode(), flush=flush)
+        """`put_new` of compact JSON with its checksum."""
+        return self.put_new(path, seal_json(value), flush=flush)
 
     def get(self, path: str) -> bytes | None:
         """The bytes of an object, or None when there is none."""
@@ -116,32 +171,55 @@ class ObjectStore:
             return pa.py_buffer(obstore.get_range(self._opened, path, start=begin, end=end))
 
     def get_json(self, path: str) -> Any | None:
-        """The value of a JSON object, or None; a damaged one is an error."""
+        """The value of a JSON object, or None; one whose checksum does not match is `CorruptGraph`."""
         body = self.get(path)
-        if body is None:
-            return None
-        with translated(f"decoding {path}"):
-            return json.loads(body)
+        return None if body is None else open_json(body, path)
 
     def modified(self, path: str) -> dt.datetime | None:
         """When an object was written, by the store's clock; None when there is none."""
-        if self._store is None:
+        found = self._head(path)
+        return None if found is None else found.modified
+
+    def identity(self, path: str) -> str | None:
+        """A text that changes when the object is replaced; None when there is none."""
+        found = self._head(path)
+        return None if found is None else found.identity
+
+    def exists(self, path: str) -> bool:
+        """True when there is an object of exactly that name or, for a name ending in `/`, any object below it."""
+        if path.endswith("/"):
+            return bool(self.list(path))
+        return self._head(path) is not None
+
+    def _head(self, path: str) -> _Head | None:
+        """What the store says of one object. Only a store that says so makes it absent; any other failure is raised."""
+        if self._store is None or _TEMPORARY.search(path):
             return None
         record("object probe")
+        hit(Point.OBJECT_BEFORE_PROBE)
         with translated(f"probing {path}"):
             try:
                 if self.root.is_local:
-                    return dt.datetime.fromtimestamp(os.stat(f"{self.root.uri}/{path}").st_mtime, dt.UTC)
-                return obstore.head(self._store, path)["last_modified"]
-            except FileNotFoundError:
+                    facts = os.stat(f"{self.root.uri}/{path}")
+                    if not stat.S_ISREG(facts.st_mode):
+                        return None
+                    modified = dt.datetime.fromtimestamp(facts.st_mtime, dt.UTC)
+                    return _Head(modified, f"{facts.st_ino}-{facts.st_size}-{facts.st_mtime_ns}")
+                found = obstore.head(self._store, path)
+                return _Head(found["last_modified"], found["e_tag"] or str(found["last_modified"]))
+            except (FileNotFoundError, NotADirectoryError):
                 return None
 
-    def exists(self, path: str) -> bool:
-        """True when there is an object of exactly that name."""
-        if self.root.is_local:
-            record("object probe")
-            return os.path.isfile(f"{self.root.uri}/{path}")
-        return self.modified(path) is not None
+    def names(self, prefix: str) -> list[str]:
+        """Names of the objects directly below a prefix that is known to be small; cheap on a local disk."""
+        if not self.root.is_local:
+            return [info.path.removeprefix(prefix) for info in self.list(prefix)]
+        record("object list")
+        with translated(f"listing {prefix}"):
+            try:
+                return [name for name in os.listdir(f"{self.root.uri}/{prefix}") if not _TEMPORARY.search(name)]
+            except FileNotFoundError:
+                return []
 
     def list(self, prefix: str) -> list[ObjectInfo]:
         """Every object below a prefix, by name."""
@@ -199,11 +277,47 @@ class ObjectStore:
             self.delete([path])
 
     def delete_prefix(self, prefix: str) -> None:
-        """Remove every object below a prefix."""
+        """Remove every object below a prefix, and on a local disk its directories and unfinished puts as well."""
         self.delete([info.path for info in self.list(prefix)])
+        if not self.root.is_local:
+            return
+        with translated(f"deleting {prefix}"):
+            for folder, _, names in os.walk(f"{self.root.uri}/{prefix.rstrip('/')}", onerror=_raise_unless_gone):
+                for name in names:
+                    with suppress(FileNotFoundError):
+                        os.unlink(f"{folder}/{name}")
+        self.remove_empty_directories([prefix.rstrip("/")])
+
+    def remove_empty_directories(self, paths: Iterable[str]) -> None:
+        """Remove directories of a local store, with those below them, where nothing is left in them.
+
+        Only for directories whose names nobody uses again, and those whose users make them anew.
+        """
+        if not self.root.is_local:
+            return
+        for path in paths:
+            for folder, _, _ in os.walk(f"{self.root.uri}/{path}", topdown=False):
+                with suppress(OSError):  # not empty, or gone: both are fine
+                    os.rmdir(folder)
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    modified: dt.datetime
+    identity: str
+
+
+def _require_addressable(path: str) -> None:
+    if _TEMPORARY.search(path):
+        raise InvalidArgument(f"{path!r} ends like an unfinished put", hint="choose a name without '#' and digits")
+
+
+def _raise_unless_gone(error: OSError) -> None:
+    if not isinstance(error, (FileNotFoundError, NotADirectoryError)):
+        raise error
 
 
 def _obstore_config(options: dict[str, str]) -> Any:
-    return {k: v for k, v in options.items() if k != "allow_http"} | (
+    return {k: v for k, v in options.items() if k.startswith("aws_")} | (
         {"aws_allow_http": options["allow_http"]} if "allow_http" in options else {}
     )

@@ -15,6 +15,10 @@ _DIRECT = {
 _FALSE = {"", "0", "false", "no", "off"}
 
 
+_RETRY_TIMEOUT = "client_retry_timeout"
+_DEFAULT_TIMEOUT = 30
+
+
 def is_truthy(text: str | None) -> bool:
     """How every on/off variable is read."""
     return text is not None and text.strip().lower() not in _FALSE
@@ -37,3 +41,23 @@ def s3_options(env: Mapping[str, str] | None = None) -> dict[str, str]:
     if is_truthy(env.get("AWS_ALLOW_HTTP")) or (endpoint or "").startswith("http://"):
         options["allow_http"] = "true"
     return options
+
+
+def with_client_timeout(options: Mapping[str, str], seconds: float) -> dict[str, str]:
+    """Options under which no request, and no repetition of one, goes on for longer than about `seconds`.
+
+    Without them a store that accepts connections and never answers blocks a caller for minutes.
+    """
+    whole = str(max(1, round(seconds)))
+    timeouts = {
+        "timeout": f"{whole}s",
+        "connect_timeout": f"{whole}s",
+        _RETRY_TIMEOUT: whole,
+        "client_max_retries": "3",
+    }
+    return {**options, **timeouts}
+
+
+def client_timeout(options: Mapping[str, str]) -> int:
+    """The seconds that `with_client_timeout` has put into some options."""
+    return int(options.get(_RETRY_TIMEOUT, _DEFAULT_TIMEOUT))

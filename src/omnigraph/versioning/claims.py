@@ -1,23 +1,37 @@
-"""Branch names. Who owns a name is decided by put-if-absent, and no claim is ever changed or removed.
+"""Branch names. Who owns a name is decided by put-if-absent, and no claim is ever changed.
 
-The first branch of a name claims generation 1, its successor generation 2, and so on, by the object
-`__refs/<name>/<generation>.json`. A deleted branch is marked by `<generation>.closed`, which only saves readers a look
-at the branch itself. Since every object belongs to one generation, nothing that a late process does can touch a
-successor.
+The first branch of a name claims generation 1, its successor generation 2, and so on. The objects of one generation lie
+together, so that one listing says everything that decides whether a write on the branch counts:
+
+::
+
+    __refs/<name>/<generation>.json            the claim; main has one of generation 0
+    __refs/<name>/<generation>.closed          the branch is deleted: this object, and nothing else, deletes it
+    __refs/<name>/<generation>.floor-<version> versions below may be gone: a swap into a slot below never counts
+    __refs/~retired/<generation>               claims up to this generation may be gone: no successor goes below it
+
+Since every object belongs to one generation and no generation is used twice, nothing that a late process does can touch
+a successor.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
 from omnigraph.errors import CorruptGraph, InvalidArgument
+from omnigraph.storage.checksums import damaged
 from omnigraph.storage.layout import REFS, quoted, unquoted
-from omnigraph.storage.objects import ObjectStore
+from omnigraph.storage.objects import ObjectInfo, ObjectStore
 
 MAIN = "main"
+_RETIRED = f"{REFS}/~retired/"
+_RESERVED = frozenset({"__schema_apply_lock__", "__manifest", "HEAD"})
 _NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9._/-]*[A-Za-z0-9_-])?")
-_OBJECT = re.compile(rf"{REFS}/([^/]+)/(\d{{6}})\.(json|closed)")
+_COMMIT_ID = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}", re.IGNORECASE)
+_PART = re.compile(r"(\d{6,})\.(json|closed|floor-(\d{20}))")
+_NATIVE = re.compile(r"(.+)\.(\d{6,})-([0-9A-HJKMNP-TV-Z]{26})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,66 +48,186 @@ class Branch:
 
 
 @dataclass(frozen=True, slots=True)
-class ListedClaim:
-    """The newest generation of a name, as a listing shows it. Not `is_closed` means: probably open, look at it."""
+class ClaimStatus:
+    """What the objects of one generation say. A write counts on a branch that `is_open`, at or above its `floor`."""
 
     name: str
     generation: int
-    is_closed: bool
+    is_claimed: bool = False
+    is_closed: bool = False
+    floor: int = 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a branch, and nobody has deleted it."""
+        return self.is_claimed and not self.is_closed
+
+
+def native_name(name: str, generation: int, ulid: str) -> str:
+    """The incarnation of a branch: its name, its generation and a text that nobody else has."""
+    return f"{name}.{generation:06d}-{ulid}"
+
+
+def parse_native(native_branch: str | None) -> tuple[str, int]:
+    """Name and generation of an incarnation."""
+    if native_branch is None:
+        return MAIN, 0
+    found = _NATIVE.fullmatch(native_branch)
+    if found is None:
+        raise CorruptGraph(
+            f"{native_branch!r} is not the incarnation of a branch", hint="restore the object that names it"
+        )
+    return found[1], int(found[2])
 
 
 def check_name(name: str, what: str = "branch") -> None:
-    """Refuse names that could not be a file, a URL segment or a flag value, and those that belong to the system."""
-    if name.startswith("__"):
-        raise InvalidArgument(f"{what} names beginning with '__' belong to the system", hint="choose another name")
+    """Refuse names that could not be a file, a URL segment or a flag value, and those that mean something else."""
+    if name in _RESERVED:
+        raise InvalidArgument(f"{name!r} belongs to the system", hint="choose another name")
     if len(name) > 200 or not _NAME.fullmatch(name) or ".." in name or "//" in name:
         raise InvalidArgument(
             f"{name!r} is not a {what} name", hint="use letters, digits and . _ - / (not at the ends), at most 200"
         )
+    if _COMMIT_ID.fullmatch(name):
+        raise InvalidArgument(
+            f"{name!r} has the form of a commit id, which reads would confuse with it", hint="choose another name"
+        )
 
 
 class Claims:
-    """Reads and writes claims."""
+    """Reads and writes claims. Claims never change, so each is read once."""
 
     def __init__(self, objects: ObjectStore) -> None:
         self._objects = objects
+        self._known: dict[str, Branch] = {}
 
-    def newest(self, name: str | None = None) -> list[ListedClaim]:
-        """The newest generation of one name, or of every name; one listing."""
-        prefix = REFS if name is None else f"{REFS}/{quoted(name)}/"
-        claimed: dict[str, int] = {}
-        closed: set[tuple[str, int]] = set()
-        for info in self._objects.list(prefix):
-            match = _OBJECT.fullmatch(info.path)
-            if match is None:
-                continue
-            owner, generation = unquoted(match[1]), int(match[2])
-            if match[3] == "json":
-                claimed[owner] = max(claimed.get(owner, 0), generation)
-            else:
-                closed.add((owner, generation))
-        return [ListedClaim(n, g, (n, g) in closed) for n, g in sorted(claimed.items())]
+    def put_main(self) -> None:
+        """Main's claim, put when the graph is made. A store without it is not the store that was opened."""
+        self._objects.put_new_json(_path(MAIN, 0, "json"), asdict(Branch(MAIN)))
+
+    def status(self, native_branch: str | None) -> ClaimStatus:
+        """What decides whether a write on an incarnation counts; one listing."""
+        name, generation = parse_native(native_branch)
+        parts = (_PART.fullmatch(part) for part in self._objects.names(f"{REFS}/{quoted(name)}/"))
+        return _status(name, generation, [p for p in parts if p is not None and int(p[1]) == generation])
+
+    def newest(self, name: str | None = None) -> list[ClaimStatus]:
+        """The newest generation of one name, or of every name but main; one listing."""
+        found = _by_name(self._objects.list(REFS if name is None else f"{REFS}/{quoted(name)}/"))
+        newest = []
+        for owner, parts in sorted(found.items()):
+            claimed = [int(p[1]) for p in parts if p[2] == "json"]
+            if claimed and owner != MAIN:
+                generation = max(claimed)
+                newest.append(_status(owner, generation, [p for p in parts if int(p[1]) == generation]))
+        return newest
+
+    def next_generation(self, name: str, newest: Iterable[ClaimStatus]) -> int:
+        """A generation that no branch of the name ever had. `newest` must have been listed before this is called.
+
+        A collector says which generations may be gone before it removes a claim, so whoever does not see the claim any
+        more sees that.
+        """
+        retired = (int(info.path.removeprefix(_RETIRED)) for info in self._objects.list(_RETIRED))
+        return max((*(c.generation for c in newest if c.name == name), *retired), default=0) + 1
 
     def every(self) -> list[Branch]:
-        """Every generation of every name, ended ones included."""
-        found = (self._objects.get_json(i.path) for i in self._objects.list(REFS) if i.path.endswith(".json"))
-        return [Branch(**value) for value in found if value is not None]
+        """Every generation of every name that has a claim, deleted ones included; not main."""
+        found = _by_name(self._objects.list(REFS))
+        pairs = [(n, int(p[1])) for n, parts in found.items() for p in parts if p[2] == "json" and n != MAIN]
+        branches = (self._get(name, generation) for name, generation in sorted(pairs))
+        return [branch for branch in branches if branch is not None]
 
-    def read(self, claim: ListedClaim) -> Branch:
+    def read(self, claim: ClaimStatus) -> Branch:
         """The branch behind a claim."""
-        path = _path(claim.name, claim.generation, "json")
-        value = self._objects.get_json(path)
-        if value is None:
+        branch = self._get(claim.name, claim.generation)
+        if branch is None:
+            path = _path(claim.name, claim.generation, "json")
             raise CorruptGraph(f"{path} was listed and cannot be read", hint="restore it from a copy of the store")
-        return Branch(**value)
+        return branch
 
     def put(self, branch: Branch) -> bool:
         """Claim the branch's name for its generation; False when somebody else has."""
-        return self._objects.put_new_json(_path(branch.name, branch.generation, "json"), asdict(branch))
+        path = _path(branch.name, branch.generation, "json")
+        if not self._objects.put_new_json(path, asdict(branch)):
+            return False
+        self._known[path] = branch
+        return True
 
-    def mark_closed(self, name: str, generation: int) -> None:
-        """Note that the branch of this generation is closed."""
-        self._objects.put_new(_path(name, generation, "closed"), b"")
+    def close(self, branch: Branch, token: str) -> bool:
+        """Delete the branch: from now on no write on it counts. False when somebody else has."""
+        return self._objects.put_new(_path(branch.name, branch.generation, "closed"), token.encode())
+
+    def raise_floor(self, native_branch: str | None, version: int) -> None:
+        """Say that versions below may be gone, before they are. Lower floors are not needed any more."""
+        name, generation = parse_native(native_branch)
+        self._objects.put_new(_path(name, generation, f"floor-{version:020d}"), b"")
+        parts = (_PART.fullmatch(part) for part in self._objects.names(f"{REFS}/{quoted(name)}/"))
+        older = [p[0] for p in parts if p is not None and p[3] and int(p[1]) == generation and int(p[3]) < version]
+        self._objects.delete([f"{REFS}/{quoted(name)}/{part}" for part in older])
+
+    def objects_of(self, branch: Branch) -> list[str]:
+        """The objects of a generation, the claim first: they are removed in this order."""
+        parts = (_PART.fullmatch(part) for part in self._objects.names(f"{REFS}/{quoted(branch.name)}/"))
+        mine = sorted((p[0] for p in parts if p is not None and int(p[1]) == branch.generation), key=_claim_first)
+        return [f"{REFS}/{quoted(branch.name)}/{part}" for part in mine]
+
+    def retire(self, branches: Iterable[Branch]) -> None:
+        """Remove the objects of deleted branches of which nothing is left."""
+        gone = list(branches)
+        if not gone:
+            return
+        newest = max(branch.generation for branch in gone)
+        self._objects.put_new(f"{_RETIRED}{newest:06d}", b"")
+        for branch in gone:
+            for path in self.objects_of(branch):  # one by one: the claim has to be gone before the mark is
+                self._objects.delete([path])
+                self._known.pop(path, None)
+        lower = [i.path for i in self._objects.list(_RETIRED) if int(i.path.removeprefix(_RETIRED)) < newest]
+        self._objects.delete(lower)
+        self._objects.remove_empty_directories(f"{REFS}/{quoted(branch.name)}" for branch in gone)
+
+    def _get(self, name: str, generation: int) -> Branch | None:
+        path = _path(name, generation, "json")
+        known = self._known.get(path)
+        if known is None:
+            value = self._objects.get_json(path)
+            if value is None:
+                return None
+            known = _branch_from_json(value, path)
+            if (known.name, known.generation) != (name, generation):
+                raise damaged(path)
+            self._known[path] = known
+        return known
+
+
+def _branch_from_json(value: object, path: str) -> Branch:
+    try:
+        branch = Branch(**value)  # type: ignore[arg-type]
+        parse_native(branch.native_branch)
+    except TypeError as error:
+        raise damaged(path) from error
+    return branch
+
+
+def _by_name(listed: Iterable[ObjectInfo]) -> dict[str, list[re.Match[str]]]:
+    found: dict[str, list[re.Match[str]]] = {}
+    for info in listed:
+        _, owner, *rest = info.path.split("/")
+        part = _PART.fullmatch(rest[0]) if len(rest) == 1 else None
+        if part is not None and not owner.startswith("~"):
+            found.setdefault(unquoted(owner), []).append(part)
+    return found
+
+
+def _status(name: str, generation: int, parts: list[re.Match[str]]) -> ClaimStatus:
+    kinds = {part[2] for part in parts}
+    floor = max((int(part[3]) for part in parts if part[3]), default=0)
+    return ClaimStatus(name, generation, "json" in kinds, "closed" in kinds, floor)
+
+
+def _claim_first(part: str) -> tuple[bool, str]:
+    return not part.endswith(".json"), part
 
 
 def _path(name: str, generation: int, part: str) -> str:

@@ -35,7 +35,7 @@ from omnigraph.versioning.plan import (
     ValuesAbsent,
 )
 from omnigraph.versioning.staging import open_table, stage_change
-from omnigraph.versioning.store import GraphStore
+from omnigraph.versioning.store import GraphStore, ticks
 
 MAX_MEMBERS = 64
 MAX_CLAIMS = 1_000
@@ -239,7 +239,7 @@ def composed(store: GraphStore, plans: Sequence[PublishPlan], state: ManifestSta
         pins={key: Pin.of(state.tables[key]) for plan in plans for key in plan.pins},
         requirements=tuple(r for plan in plans for r in plan.requirements),
         rebase_updates=True,
-        staged_at=time.time(),
+        staged_at=ticks(),
     )
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from omnigraph.errors import CorruptGraph
+from omnigraph.storage.checksums import damaged
 from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.layout import HISTORY
 from omnigraph.storage.objects import ObjectStore
@@ -85,18 +86,27 @@ def read_extent(objects: ObjectStore, extent: HistoryExtent) -> list[GraphCommit
     """The commits of one file, oldest first."""
     body = objects.get(extent.location)
     if body is None:
-        raise CorruptGraph(f"{extent.location} is missing: {extent.count} old commits cannot be listed")
+        raise CorruptGraph(
+            f"{extent.location} is missing: {extent.count} old commits cannot be listed",
+            hint="restore the file from a copy of the store",
+        )
+    if extent.location != _location(extent.level, body):
+        raise damaged(extent.location)
     return [GraphCommit.from_json(value) for value in json.loads(zlib.decompress(body))]
 
 
 def _write(objects: ObjectStore, commits: list[GraphCommit], *, level: int) -> HistoryExtent:
     body = zlib.compress(json.dumps([c.to_json() for c in commits], separators=(",", ":")).encode(), 6)
     # Named by content: a publisher that lost its slot writes the same file again and finds it there.
-    location = f"{HISTORY}/{level}-{hashlib.sha256(body).hexdigest()[:32]}.json.z"
+    location = _location(level, body)
     objects.put_new(location, body)
     hit(Point.HISTORY_WRITTEN)
     ids = [c.graph_commit_id for c in commits]
     return HistoryExtent(location, level, len(commits), min(ids), max(ids))
+
+
+def _location(level: int, body: bytes) -> str:
+    return f"{HISTORY}/{level}-{hashlib.sha256(body).hexdigest()[:32]}.json.z"
 
 
 def _last_of_same_level(extents: list[HistoryExtent]) -> list[HistoryExtent]:

@@ -14,6 +14,7 @@ import threading
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from omnigraph.errors import PlanExpired, StorageError
 from omnigraph.storage.failpoints import Point, hit
@@ -21,7 +22,7 @@ from omnigraph.storage.layout import RECOVERY
 from omnigraph.storage.objects import ObjectInfo
 from omnigraph.versioning.plan import PLAN_FORMAT, PublishPlan, plan_to_json
 from omnigraph.versioning.snapshot import TableEntry
-from omnigraph.versioning.store import GraphStore, ticks
+from omnigraph.versioning.store import GraphStore, mint, ticks
 
 
 def _path(commit_id: str, part: str) -> str:
@@ -121,7 +122,8 @@ class Intents:
 
     def _take(self, commit_id: str, number: int) -> bool:
         asked = ticks()
-        if not self._store.objects.put_new(_path(commit_id, f"lease-{number}"), b"", flush=False):
+        token = mint().encode()  # two takers must not look alike when an answer of the store is lost
+        if not self._store.objects.put_new(_path(commit_id, f"lease-{number}"), token, flush=False):
             return False
         self._held[commit_id] = _Lease(number, asked)
         return True
@@ -170,9 +172,9 @@ class Intents:
         hit(Point.INTENT_BEFORE_LIST)
         return group_listing(self._store.objects.list(RECOVERY))
 
-    def read(self, commit_id: str, part: str) -> bytes | None:
-        """The raw bytes of one object, None when it has gone meanwhile."""
-        return self._store.objects.get(_path(commit_id, part))
+    def read(self, commit_id: str, part: str) -> Any | None:
+        """The value of one object, None when it has gone meanwhile."""
+        return self._store.objects.get_json(_path(commit_id, part))
 
     def _remove(self, commit_id: str, parts: Iterable[str]) -> None:
         hit(Point.INTENT_BEFORE_REMOVE)

@@ -17,6 +17,7 @@ from functools import partial
 
 from omnigraph import logs
 from omnigraph.errors import (
+    BranchGone,
     CommitLost,
     ConflictError,
     CorruptGraph,
@@ -26,10 +27,12 @@ from omnigraph.errors import (
     PreconditionFailed,
     PublishContention,
     StorageError,
+    StoreReplaced,
     StoreUnavailable,
 )
 from omnigraph.storage.manifest_table import ManifestVersion
 from omnigraph.versioning import history
+from omnigraph.versioning.claims import Claims, ClaimStatus
 from omnigraph.versioning.commits import MAINTENANCE, GraphCommit
 from omnigraph.versioning.group import Member, composed, is_groupable
 from omnigraph.versioning.intents import Intents
@@ -48,10 +51,11 @@ _BACKOFF_CAP = 0.25
 class Publisher:
     """Publishes plans and closes branches."""
 
-    def __init__(self, store: GraphStore, tips: Tips, intents: Intents) -> None:
+    def __init__(self, store: GraphStore, tips: Tips, intents: Intents, claims: Claims) -> None:
         self._store = store
         self._tips = tips
         self._intents = intents
+        self._claims = claims
 
     def publish(self, plan: PublishPlan, *, keep_intent: bool = False) -> GraphCommit:
         """Make a plan visible as one commit, or raise and leave the branch as it was.
@@ -110,7 +114,7 @@ class Publisher:
     def _share_a_commit(self, tip: BranchTip, members: Sequence[Member]) -> None:
         """All plans as one commit. Members that stay unsettled were certainly not published."""
         plans = [member.plan for member in members]
-        state, _, _ = tip.swap_base()
+        state, _ = tip.swap_base()
         attempt: _Attempt | None = None
         try:
             for plan in plans:
@@ -128,31 +132,30 @@ class Publisher:
         for member in members:
             member.succeed(commit)
 
-    def close_branch(self, tip: BranchTip) -> bool:
-        """Publish the version after which a branch takes no more writes. Every late writer loses its swap to it.
-
-        True when this call closed it, False when it was closed already.
-        """
+    def close_branch(self, tip: BranchTip) -> None:
+        """Publish the version by which readers see that a branch was deleted. Its claim says so already."""
         self._store.require_writable()
         deadline = ticks() + self._store.settings.publish_deadline
         with tip.turn():
             while True:
-                state, opened, read_at = tip.swap_base()
+                state, opened = tip.swap_base()
                 if state.closed:
-                    return False
+                    return
                 if ticks() > deadline:
                     raise PublishContention(f"branch {tip.branch!r} is too busy to be closed; try again")
-                if self._swap(tip, opened, replace(state, closed=True, version=state.version + 1), read_at, ()):
-                    return True
+                if self._swap(tip, opened, replace(state, closed=True, version=state.version + 1), ()):
+                    return
 
     def _until_published(self, tip: BranchTip, attempt: _Attempt) -> GraphCommit:
         while True:
-            state, opened, read_at = tip.swap_base()
+            state, opened = tip.swap_base()
             done = history.find(self._store.objects, state, attempt.plan.commit_id)
             if done is None and attempt.plan.idempotency_key is not None:
                 # The same request may have come through another handle or process meanwhile.
                 done = history.find_request(self._store.objects, state, attempt.plan.idempotency_key)
             if done is not None:
+                if attempt.unknown_slot is not None:  # the swap was applied and nobody has looked at the claim since
+                    self._require_standing(tip)
                 return done
             require_open(state)
             _require_intact(opened)
@@ -162,7 +165,9 @@ class Publisher:
                 self._intents.hold(attempt.plan.commit_id)
             target, commit = next_state(state, attempt.plan)
             try:
-                won = self._swap(tip, opened, history.settle(self._store.objects, target), read_at, attempt.unflushed())
+                won = self._swap(tip, opened, history.settle(self._store.objects, target), attempt.unflushed())
+            except StoreReplaced:
+                raise
             except StorageError as error:
                 attempt.unknown_slot = target.version
                 self._require_hope(tip, attempt, error)
@@ -201,23 +206,40 @@ class Publisher:
             attempt.unknown_slot = None
             raise error
 
-    def _swap(
-        self, tip: BranchTip, opened: ManifestVersion, target: ManifestState, read_at: float, files: Sequence[str]
-    ) -> bool:
-        """Swap strictly; False when the slot was taken, or was free only because it lies in a reclaimed past."""
+    def _swap(self, tip: BranchTip, opened: ManifestVersion, target: ManifestState, files: Sequence[str]) -> bool:
+        """Swap strictly; False when the slot was taken, or was free only because it lies in a reclaimed past.
+
+        A free slot alone proves nothing: a collector may have emptied it, the branch may be deleted, the store may be
+        another one. So after the swap the objects of the claim are listed, whatever any clock says.
+        """
         rows = tip.rows.rows(target)
         try:
             swapped = self._store.manifests.compare_and_swap(opened, rows, files)
         except CommitLost:
             tip.reload()
             return False
-        if ticks() - read_at > self._store.settings.stale_base:
-            latest, _ = tip.reload()
-            if target.closed:
-                return latest.closed
-            return history.find(self._store.objects, latest, target.head) is not None
+        status = self._claims.status(tip.native_branch) if target.closed else self._require_standing(tip)
+        if target.version < status.floor:
+            tip.reload()
+            return False
+        tip.require_same_store(opened, status.floor)
         tip.advance(target, swapped, ticks(), rows)
         return True
+
+    def _require_standing(self, tip: BranchTip) -> ClaimStatus:
+        """What the claim of a branch says, if it says that the branch is there."""
+        status = self._claims.status(tip.native_branch)
+        if status.is_open:
+            return status
+        if tip.native_branch is None:
+            raise StoreReplaced(
+                f"{self._store.root.uri} does not hold the graph that this handle has opened: it was moved or replaced",
+                hint="check the location, then open the graph again; this write did not happen",
+            )
+        raise BranchGone(
+            f"branch {tip.branch!r} was deleted while this write was being published",
+            hint="open the branch again; if it was recreated, repeat the write on the new one",
+        )
 
     def _report_failure(self, plan: PublishPlan, attempt: _Attempt, error: OmnigraphError, keep_intent: bool) -> None:
         withdrawn = self._intents.withdraw(plan.commit_id) if plan.has_intent and not keep_intent else True
@@ -262,11 +284,7 @@ class _Attempt:
         plan = self.plan
         if plan.expect_head is not None and plan.expect_head not in _heads(state):
             raise PreconditionFailed(expected=plan.expect_head, actual=state.head)
-        if (
-            plan.staged_at
-            and not plan.has_intent
-            and now_us() / 1e6 - plan.staged_at > self._store.settings.staging_grace / 2
-        ):
+        if plan.staged_at and not plan.has_intent and ticks() - plan.staged_at > self._store.settings.staging_grace / 2:
             raise PlanExpired("this write was staged too long ago to be published safely", hint="repeat the write")
         fitted = rebase(self._store, plan, state)
         if fitted is not plan:

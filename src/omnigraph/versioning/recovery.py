@@ -80,7 +80,9 @@ class Recovery:
         self._store.require_writable()
         self._swept_at = ticks()
         files = self._intents.list()
-        now = self._store.store_clock() if files else dt.datetime.now(dt.UTC)
+        if not files:
+            return []
+        now = self._store.store_clock()
         records = [self._resolve(f) for f in files if f.parts != {"aborted"} and self._is_expired(f, now)]
         for old in files:
             if old.parts == {"aborted"} and now - old.renewed > _KEEP_WITHDRAWAL:
@@ -225,13 +227,12 @@ class Recovery:
         return history.find(self._store.objects, state, header["operation_id"])
 
     def _header(self, files: IntentFiles) -> dict[str, Any] | None:
-        body = self._intents.read(files.commit_id, "json")
-        if body is None:
-            body = self._intents.read(files.commit_id, "staged")
-        if body is None:
+        value: dict[str, Any] | None = self._intents.read(files.commit_id, "json")
+        if value is None:
+            value = self._intents.read(files.commit_id, "staged")
+        if value is None:
             return None
         try:
-            value: dict[str, Any] = json.loads(body)
             newer = value["format"] > 1
             for name in ("operation_id", "writer_kind", "actor", "branch", "native_branch", "tables"):
                 value[name]
@@ -244,16 +245,13 @@ class Recovery:
         return value
 
     def _plan(self, files: IntentFiles) -> PublishPlan | None:
-        body = self._intents.read(files.commit_id, "staged")
-        if body is None:
-            return None
-        try:
-            return plan_from_json(json.loads(body))
-        except ValueError as error:
-            raise CorruptGraph(f"intent {files.commit_id} is damaged: {error!r}") from error
+        value = self._intents.read(files.commit_id, "staged")
+        return None if value is None else plan_from_json(value)
 
     def list(self) -> list[PendingIntent]:
         """Intents that are not resolved yet; reading changes nothing."""
-        files = self._intents.list()
-        now = self._store.store_clock() if files else dt.datetime.now(dt.UTC)
-        return [self._describe(f, self._is_expired(f, now)) for f in files if f.parts != {"aborted"}]
+        files = [f for f in self._intents.list() if f.parts != {"aborted"}]
+        if not files:
+            return []
+        now = self._store.store_clock()
+        return [self._describe(f, self._is_expired(f, now)) for f in files]

@@ -1,34 +1,41 @@
 """Branches: a claimed name, and behind it an incarnation with a manifest of its own.
 
 A new branch is born whole: its first manifest version holds the complete state, so it needs nothing of its parent and
-costs the same for one table or a thousand. Deleting publishes a closing version, to which every late writer loses its
-swap. That version is what ends the branch; its files stay for the collector.
+costs the same for one table or a thousand. One object deletes it: whoever publishes on the branch looks for that object
+after the swap, so no late write counts. A closing version follows, by which readers that know the branch see its end;
+its files stay for the collector.
 """
 
 from __future__ import annotations
 
+import contextlib
+import difflib
 from dataclasses import replace
 
-from omnigraph.errors import BranchInUse, BranchNotFound, NameTaken
+from omnigraph.errors import BranchInUse, BranchNotFound, CorruptGraph, MissingData, NameTaken
 from omnigraph.storage.failpoints import Point, hit
-from omnigraph.storage.layout import TAGS, manifest_path, tag_name
-from omnigraph.versioning.claims import MAIN, Branch, Claims, ListedClaim, check_name
+from omnigraph.storage.layout import manifest_path
+from omnigraph.versioning.claims import MAIN, Branch, Claims, ClaimStatus, check_name, native_name
 from omnigraph.versioning.manifest import ManifestState, RowWriter
 from omnigraph.versioning.publish import Publisher
 from omnigraph.versioning.store import GraphStore, mint, now_us, ticks
+from omnigraph.versioning.tags import Tags
 from omnigraph.versioning.tips import BranchTip, Tips, require_readable
 
 __all__ = ["MAIN", "Branch", "Refs", "check_name"]
+
+_MAX_SHOWN = 10
 
 
 class Refs:
     """Creates, lists, resolves and deletes branches."""
 
-    def __init__(self, store: GraphStore, tips: Tips, publisher: Publisher) -> None:
+    def __init__(self, store: GraphStore, tips: Tips, publisher: Publisher, claims: Claims, tags: Tags) -> None:
         self._store = store
         self._tips = tips
         self._publisher = publisher
-        self._claims = Claims(store.objects)
+        self._claims = claims
+        self._tags = tags
         # A closed branch says so itself, so a name that was resolved once need not be looked up again.
         self._resolved: dict[str, Branch] = {}
 
@@ -36,10 +43,36 @@ class Refs:
         """The tip of a branch by its public name."""
         if name == MAIN:
             return self._tips.of(MAIN, None)
+        known = self.resolve(name)
+        if known is None:
+            raise self.not_found(name)
+        return self._tips.of(name, known.native_branch)
+
+    def resolve(self, name: str) -> Branch | None:
+        """A branch by name, or None. One that was resolved before may have been deleted since: `head` tells."""
         known = self._resolved.get(name)
         if known is None:
-            known = self._resolved[name] = self.get(name)
-        return self._tips.of(name, known.native_branch)
+            known = self.find(name)
+            if known is not None:
+                self._resolved[name] = known
+        return known
+
+    def head(self, name: str) -> ManifestState:
+        """The newest state of a branch that is there; a name that was resolved earlier may have a successor."""
+        if name in self._resolved:
+            with contextlib.suppress(MissingData):  # its files are collected
+                state = self.tip(name).state()
+                if not state.closed:
+                    return state
+            self.forget(name)
+        tip = self.tip(name)
+        try:
+            return require_readable(tip.state())
+        except MissingData as error:
+            raise CorruptGraph(
+                f"branch {name!r} is claimed and {tip.location} is gone",
+                hint=f"restore {tip.location} from a copy of the store; nothing was changed",
+            ) from error
 
     def forget(self, name: str) -> None:
         """Look a name up again the next time: its branch turned out to be closed."""
@@ -49,12 +82,26 @@ class Refs:
 
     def get(self, name: str) -> Branch:
         """A branch that exists."""
+        found = self.find(name)
+        if found is None:
+            raise self.not_found(name)
+        return found
+
+    def find(self, name: str) -> Branch | None:
+        """A branch by name, or None; opens no manifest."""
         if name == MAIN:
             return Branch(MAIN)
         for claim in self._claims.newest(name):
-            if not claim.is_closed:
+            if claim.is_open:
                 return self._claims.read(claim)
-        raise BranchNotFound(f"there is no branch {name!r}", hint=f"branches: {', '.join(b.name for b in self.list())}")
+        return None
+
+    def not_found(self, name: str) -> BranchNotFound:
+        """The error for a name that nobody has, with names like it, or the first ones; from the listing alone."""
+        names = [MAIN, *(claim.name for claim in self._claims.newest() if claim.is_open)]
+        shown = difflib.get_close_matches(name, names, n=3) or names[:_MAX_SHOWN]
+        more = ", ..." if len(names) > len(shown) else ""
+        return BranchNotFound(f"there is no branch {name!r}", hint=f"branches: {', '.join(shown)}{more}")
 
     def create(self, name: str, source: ManifestState) -> Branch:
         """A branch that begins with the state `source`."""
@@ -62,14 +109,18 @@ class Refs:
         check_name(name)
         if name == MAIN:
             raise NameTaken("'main' exists from the beginning", hint="choose another name")
-        generation = self._next_generation(name)
-        native = f"{name}.{mint()}"
+        newest = self._claims.newest()
+        _require_free(name, newest)
+        if self._tags.find(name) is not None:
+            raise NameTaken(f"there is a tag {name!r}, and reads could mean either", hint="choose another name")
+        generation = self._claims.next_generation(name, newest)
+        native = native_name(name, generation, mint())
         state = replace(require_readable(source), branch=name, native_branch=native, version=1)
         born = self._store.manifests.create(manifest_path(native), RowWriter().rows(state))
         hit(Point.BRANCH_MANIFEST)
         branch = Branch(name, native, source.branch, source.native_branch, source.head, now_us(), generation)
         if not self._claims.put(branch):
-            self._store.objects.delete_prefix(manifest_path(native))
+            self._store.objects.delete_prefix(f"{manifest_path(native)}/")
             raise NameTaken(
                 f"branch {name!r} was created by someone else just now", hint="use it, or choose another name"
             )
@@ -86,72 +137,51 @@ class Refs:
         branch = self.get(name)
         self._require_unused(branch)
         hit(Point.BRANCH_BEFORE_CLOSE)
-        closed_it = self._publisher.close_branch(self._tips.of(name, branch.native_branch))
-        hit(Point.BRANCH_CLOSED)
-        self._claims.mark_closed(name, branch.generation)
+        deleted_here = self._claims.close(branch, mint())
         hit(Point.BRANCH_UNCLAIMED)
+        with contextlib.suppress(MissingData):  # another process has deleted it, and a collector was there already
+            self._publisher.close_branch(self._tips.of(name, branch.native_branch))
+        hit(Point.BRANCH_CLOSED)
         self.forget(name)
         self._tips.forget(branch.native_branch)
-        if not closed_it:
+        if not deleted_here:
             raise BranchNotFound(f"branch {name!r} was deleted by someone else")
 
-    def _next_generation(self, name: str) -> int:
-        generation = 1
-        for claim in self._claims.newest():
-            taken = claim.name
-            if taken == name:
-                self._require_closed(claim)
-                generation = claim.generation + 1
-            elif not claim.is_closed and (taken.startswith(f"{name}/") or name.startswith(f"{taken}/")):
-                inner, outer = (name, taken) if name.startswith(taken) else (taken, name)
-                raise NameTaken(
-                    f"branch {inner!r} would lie inside branch {outer!r}",
-                    hint="choose a name that is not a path prefix of another branch",
-                )
-        return generation
-
-    def _require_closed(self, claim: ListedClaim) -> None:
-        """A name is free when its last branch is closed, whether or not its deleter lived to say so."""
-        if claim.is_closed:
-            return
-        branch = self._claims.read(claim)
-        if not self._tips.of(claim.name, branch.native_branch).state().closed:
-            raise NameTaken(f"branch {claim.name!r} exists", hint="choose another name, or delete it first")
-        self._claims.mark_closed(claim.name, claim.generation)
-
     def _require_unused(self, branch: Branch) -> None:
-        children = [b.name for b in self._claimed() if b.parent_native == branch.native_branch]
+        children = [b.name for b in self._open() if b.parent_native == branch.native_branch]
         if children:
             raise BranchInUse(
                 f"branch {branch.name!r} has descendants: {', '.join(children)}", hint="delete or merge those first"
             )
-        tags = self._tags_on(branch)
+        tags = [tag.name for tag in self._tags.list() if tag.native_branch == branch.native_branch]
         if tags:
             raise BranchInUse(
                 f"branch {branch.name!r} is held by tags: {', '.join(tags)}", hint="delete the tags first"
             )
 
-    def _tags_on(self, branch: Branch) -> tuple[str, ...]:
-        found = []
-        for info in self._store.objects.list(TAGS):
-            value = self._store.objects.get_json(info.path)
-            if value is not None and value["native_branch"] == branch.native_branch:
-                found.append(tag_name(info.path))
-        return tuple(found)
-
-    def _claimed(self) -> tuple[Branch, ...]:
-        """Every claim that is not marked closed."""
-        return tuple(self._store.workers.map(self._claims.read, [c for c in self._claims.newest() if not c.is_closed]))
-
-    def _is_open(self, branch: Branch) -> bool:
-        return not self._tips.of(branch.name, branch.native_branch).state().closed
+    def _open(self) -> list[Branch]:
+        """Every branch but main. A claim is read once in a process; which are there is one listing."""
+        return list(self._store.workers.map(self._claims.read, [c for c in self._claims.newest() if c.is_open]))
 
     def every_incarnation(self) -> list[Branch]:
-        """Every branch that was ever claimed, deleted ones included."""
+        """Every branch that has a claim, deleted ones included; not main."""
         return self._claims.every()
 
     def list(self) -> list[Branch]:
-        """Main, then every open branch by name."""
-        claimed = self._claimed()
-        alive = self._store.workers.map(self._is_open, claimed)
-        return [Branch(MAIN), *(branch for branch, open_ in zip(claimed, alive, strict=True) if open_)]
+        """Main, then every branch by name. No manifest is opened."""
+        return [Branch(MAIN), *self._open()]
+
+
+def _require_free(name: str, newest: list[ClaimStatus]) -> None:
+    for claim in newest:
+        taken = claim.name
+        if not claim.is_open:
+            continue
+        if taken == name:
+            raise NameTaken(f"branch {name!r} exists", hint="choose another name, or delete it first")
+        if taken.startswith(f"{name}/") or name.startswith(f"{taken}/"):
+            inner, outer = (name, taken) if name.startswith(taken) else (taken, name)
+            raise NameTaken(
+                f"branch {inner!r} would lie inside branch {outer!r}",
+                hint="choose a name that is not a path prefix of another branch",
+            )

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from omnigraph.errors import (
-    BranchNotFound,
     CommitNotFound,
+    CorruptGraph,
     HistoricalVersionReclaimed,
     MissingData,
     NotFound,
@@ -21,6 +21,7 @@ from omnigraph.errors import (
 )
 from omnigraph.storage.layout import CONDEMNED, manifest_path, version_file
 from omnigraph.versioning import history
+from omnigraph.versioning.claims import Claims
 from omnigraph.versioning.commits import GraphCommit
 from omnigraph.versioning.intents import Intents
 from omnigraph.versioning.manifest import ManifestState, read_state
@@ -30,7 +31,7 @@ from omnigraph.versioning.refs import MAIN, Branch, Refs
 from omnigraph.versioning.snapshot import TableEntry
 from omnigraph.versioning.store import GraphStore
 from omnigraph.versioning.tags import Tag, Tags
-from omnigraph.versioning.tips import Tips, require_readable
+from omnigraph.versioning.tips import Tips
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 Target = str | int | dt.datetime | None
@@ -52,22 +53,22 @@ class Repository:
         self.store = store
         self.tips = Tips(store)
         self.intents = Intents(store)
-        self.publisher = Publisher(store, self.tips, self.intents)
-        self.refs = Refs(store, self.tips, self.publisher)
-        self.tags = Tags(store)
+        self.claims = Claims(store.objects)
+        self.publisher = Publisher(store, self.tips, self.intents, self.claims)
+        self.tags = Tags(store, self.claims)
+        self.refs = Refs(store, self.tips, self.publisher, self.claims, self.tags)
         self.recovery = Recovery(store, self.tips, self.intents, self.publisher)
 
     def head(self, branch: str = MAIN) -> ManifestState:
         """The newest state of a branch."""
-        state = self.refs.tip(branch).state()
-        if state.closed:  # perhaps its name has a successor
-            self.refs.forget(branch)
-            state = self.refs.tip(branch).state()
-        return require_readable(state)
+        return self.refs.head(branch)
 
     def recent_head(self, branch: str = MAIN) -> ManifestState:
         """A state of a branch that may be some seconds old; costs nothing where asking has a price."""
-        state = self.refs.tip(branch).recent()
+        try:
+            state = self.refs.tip(branch).recent()
+        except MissingData:
+            return self.head(branch)
         return self.head(branch) if state.closed else state
 
     def at_version(self, version: int, branch: str = MAIN) -> ManifestState:
@@ -102,17 +103,16 @@ class Repository:
             return self.at_time(target)
         if isinstance(target, int):
             return self.at_version(target)
-        try:
+        if self.refs.resolve(target) is not None:
             return self.head(target)
-        except BranchNotFound as error:
-            missing = error
         tag = self.tags.find(target)
         if tag is not None:
             return self.state_at(tag.branch, tag.native_branch, tag.manifest_version)
         try:
             return self.at_commit(target)
         except CommitNotFound:
-            raise NotFound(f"{target!r} is no branch, tag or commit", hint=missing.hint) from None
+            hint = self.refs.not_found(target).hint
+            raise NotFound(f"{target!r} is no branch, tag or commit", hint=hint) from None
 
     def commits(self, branch: str = MAIN, wanted: CommitFilter | None = None) -> Iterator[GraphCommit]:
         """Commits of a branch, newest first."""
@@ -126,16 +126,23 @@ class Repository:
                 yield commit
 
     def commit(self, commit_id: str) -> GraphCommit:
-        """A commit by id, on whatever branch it is known."""
+        """A commit by id, on whatever branch it is known. A branch that cannot be read hides only its own commits."""
+        unreadable: list[str] = []
         for branch in self._branches_main_first():
             try:
                 state = self.tips.of(branch.name, branch.native_branch).state()
-            except NotFound:
+                found = history.find(self.store.objects, state, commit_id)
+            except (MissingData, CorruptGraph):
+                if branch.name == MAIN:
+                    raise
+                unreadable.append(branch.name)
                 continue
-            found = history.find(self.store.objects, state, commit_id)
             if found is not None:
                 return found
-        raise CommitNotFound(f"no branch knows commit {commit_id!r}", hint="`omnigraph commit list` shows commit ids")
+        hint = "`omnigraph commit list` shows commit ids"
+        if unreadable:
+            hint = f"these branches cannot be read and may know it: {', '.join(unreadable)}; see `omnigraph fsck`"
+        raise CommitNotFound(f"no branch knows commit {commit_id!r}", hint=hint)
 
     def create_branch(self, name: str, source: Target = MAIN) -> Branch:
         """A branch from a branch, a tag, a commit id or a manifest version."""
@@ -181,15 +188,18 @@ class Repository:
         return read_state(opened, branch, native_branch, tip.known)
 
     def _missing_version(self, branch: str, native_branch: str | None, version: int) -> NotFound:
+        reclaimed = HistoricalVersionReclaimed(
+            f"version {version} of {branch!r} has been reclaimed by cleanup", hint="tag the snapshots you want to keep"
+        )
         try:
             head = self.tips.of(branch, native_branch).state().version
-        except (NotFound, MissingData):
-            return BranchNotFound(f"branch {branch!r} and its history are gone")
+        except MissingData:
+            status = self.claims.status(native_branch)
+            if native_branch is not None and not status.is_open:
+                return reclaimed
+            raise
         if 1 <= version <= head:
-            return HistoricalVersionReclaimed(
-                f"version {version} of {branch!r} has been reclaimed by cleanup",
-                hint="tag the snapshots you want to keep",
-            )
+            return reclaimed
         return VersionNotFound(f"{branch!r} has no version {version}; its newest is {head}")
 
     def require_kept(self, entries: Iterable[TableEntry], objects: Iterable[str] = ()) -> None:

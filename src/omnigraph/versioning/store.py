@@ -15,14 +15,14 @@ from typing import Any
 
 from ulid import ULID
 
-from omnigraph.errors import InvalidArgument, ReadOnlyGraph
+from omnigraph.errors import InvalidArgument, ReadOnlyGraph, StoreUnavailable
 from omnigraph.schema.catalog import Catalog
 from omnigraph.storage.derived import DerivedStore
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.layout import RECOVERY, GraphRoot
 from omnigraph.storage.manifest_table import ManifestStore
 from omnigraph.storage.objects import ObjectStore
-from omnigraph.storage.options import s3_options
+from omnigraph.storage.options import s3_options, with_client_timeout
 from omnigraph.storage.tables import TableStore
 from omnigraph.versioning.contracts import load_catalog
 
@@ -100,10 +100,10 @@ class GraphStore:
     """One graph root, opened."""
 
     def __init__(self, root: GraphRoot, *, read_only: bool = False, settings: Settings | None = None) -> None:
-        options = {} if root.is_local else s3_options()
         self.root = root
         self.read_only = read_only
         self.settings = settings or Settings.from_env()
+        options = {} if root.is_local else with_client_timeout(s3_options(), self.settings.publish_deadline)
         self.durability = Durability(root)
         self.objects = ObjectStore(root, options, self.durability)
         self.tables = TableStore(root, options, self.durability)
@@ -130,14 +130,16 @@ class GraphStore:
             raise ReadOnlyGraph(f"{self.root.uri} was opened read-only", hint="open it with mode='rw' to write")
 
     def store_clock(self) -> dt.datetime:
-        """Now, by the clock that stamps the store's objects."""
-        if self.root.is_local:
+        """Now, by the clock that stamps the store's objects: the only clock by which ages of objects are measured."""
+        if self.read_only:  # it may not write a probe, and nothing that it finds old is touched
             return dt.datetime.now(dt.UTC)
         path = f"{RECOVERY}/clock-{mint()}"
-        self.objects.put_new(path, b"")
+        self.objects.put_new(path, b"", flush=False)
         stamped = self.objects.modified(path)
         self.objects.delete([path])
-        return stamped or dt.datetime.now(dt.UTC)
+        if stamped is None:
+            raise StoreUnavailable(f"{path} was put and is not there", hint="check that the store is still mounted")
+        return stamped
 
     def later(self, name: str, task: Callable[[], None]) -> None:
         """Run upkeep after the call that made it due has returned, unless upkeep of that name is waiting or running.

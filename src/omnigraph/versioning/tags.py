@@ -1,20 +1,25 @@
-"""Named snapshots. A tag is one write-once object, and what it names is kept from cleanup."""
+"""Named snapshots. A tag is one write-once object, and what it names is kept from cleanup.
+
+Each tag is recorded twice, in two directories: a file that is lost takes neither the tag nor the versions it keeps with
+it, and `fsck` reports it.
+"""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
 from omnigraph.errors import NameTaken, TagNotFound
+from omnigraph.storage.checksums import damaged
 from omnigraph.storage.failpoints import Point, hit
-from omnigraph.storage.layout import TAGS, tag_name, tag_path
-from omnigraph.versioning.claims import check_name
+from omnigraph.storage.layout import TAG_COPIES, TAGS, tag_name, tag_path
+from omnigraph.versioning.claims import Claims, check_name, parse_native
 from omnigraph.versioning.manifest import ManifestState
-from omnigraph.versioning.store import GraphStore, now_us
+from omnigraph.versioning.store import GraphStore, mint, now_us
 
 
 @dataclass(frozen=True, slots=True)
 class Tag:
-    """A name for the state of one commit."""
+    """A name for the state of one commit. `tag_id` tells two tags of one name apart."""
 
     name: str
     graph_commit_id: str
@@ -22,33 +27,46 @@ class Tag:
     native_branch: str | None
     manifest_version: int
     created_at: int
+    tag_id: str = ""
 
 
 class Tags:
     """Creates, lists, resolves and deletes tags."""
 
-    def __init__(self, store: GraphStore) -> None:
+    def __init__(self, store: GraphStore, claims: Claims) -> None:
         self._store = store
+        self._claims = claims
 
     def create(self, name: str, state: ManifestState) -> Tag:
         """Name the state of a branch at one version. An existing name is never moved."""
         self._store.require_writable()
         check_name(name, "tag")
-        tag = Tag(name, state.head, state.branch, state.native_branch, state.version, now_us())
+        if name == "main" or any(claim.is_open for claim in self._claims.newest(name)):
+            raise NameTaken(f"there is a branch {name!r}, and reads could mean either", hint="choose another name")
+        tag = Tag(name, state.head, state.branch, state.native_branch, state.version, now_us(), mint())
         if not self._store.objects.put_new_json(tag_path(name), asdict(tag)):
             raise NameTaken(f"tag {name!r} exists", hint="delete it first, or choose another name")
+        self.record_again(tag)
         hit(Point.TAG_WRITTEN)
         return tag
 
+    def record_again(self, tag: Tag) -> None:
+        """Put whichever of the two records of a tag is missing."""
+        for path in (tag_path(tag.name), tag_path(tag.name, TAG_COPIES)):
+            self._store.objects.put_new_json(path, asdict(tag))
+
     def find(self, name: str) -> Tag | None:
         """A tag by name, or None."""
-        value = self._store.objects.get_json(tag_path(name))
-        return None if value is None else Tag(**value)
+        return self._read(tag_path(name)) or self._read(tag_path(name, TAG_COPIES))
 
     def list(self) -> list[Tag]:
         """All tags by name."""
-        found = (self.find(tag_name(info.path)) for info in self._store.objects.list(TAGS))
+        found = (self.find(name) for name in sorted(self.recorded_names(TAGS) | self.recorded_names(TAG_COPIES)))
         return [tag for tag in found if tag is not None]
+
+    def recorded_names(self, prefix: str) -> set[str]:
+        """Names of the tags that have a record below `TAGS` or `TAG_COPIES`."""
+        return {tag_name(info.path) for info in self._store.objects.list(prefix)}
 
     def delete(self, name: str) -> None:
         """Forget a tag. What it named stays readable until cleanup."""
@@ -57,4 +75,19 @@ class Tags:
             raise TagNotFound(
                 f"there is no tag {name!r}", hint=f"tags: {', '.join(t.name for t in self.list()) or 'none'}"
             )
-        self._store.objects.delete([tag_path(name)])
+        # A tag is there as long as one of its records is: a deletion that is cut short has not happened.
+        for path in (tag_path(name, TAG_COPIES), tag_path(name)):
+            self._store.objects.delete([path])
+
+    def _read(self, path: str) -> Tag | None:
+        value = self._store.objects.get_json(path)
+        if value is None:
+            return None
+        try:
+            tag = Tag(**value)
+            parse_native(tag.native_branch)
+        except TypeError as error:
+            raise damaged(path) from error
+        if tag.name != tag_name(path) or type(tag.manifest_version) is not int:
+            raise damaged(path)
+        return tag

@@ -1,8 +1,9 @@
 """The newest known state of each branch, and how it is kept fresh.
 
-A state that was the newest a few seconds ago is still the newest when the file of the next version is absent: one
-probe then replaces an open and a scan. An older state is read again, because an empty slot proves nothing once cleanup
-may have passed over it. The same limit, ten seconds, holds for the base of a swap.
+A state that was the newest a few seconds ago is still the newest when the file of the next version is absent and its
+own file is there and the same: two probes then replace an open and a scan. An older state is read again, because an
+empty slot proves nothing once cleanup may have passed over it. A store that does not contain what this process has seen
+is another store, and nothing is read from it or written to it.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from contextlib import AbstractContextManager, contextmanager
 
 import pyarrow as pa
 
-from omnigraph.errors import BranchGone, BranchNotFound, StorageError, VersionNotFound
+from omnigraph.errors import BranchGone, BranchNotFound, StorageError, StoreReplaced, VersionNotFound
 from omnigraph.storage.layout import manifest_path
 from omnigraph.storage.locks import Slate, advisory_lock, read_slate
 from omnigraph.storage.manifest_table import ManifestVersion
+from omnigraph.versioning import history
 from omnigraph.versioning.group import Gathering
 from omnigraph.versioning.handover import Handover
 from omnigraph.versioning.manifest import ManifestState, RowWriter, read_state
@@ -83,6 +85,8 @@ class BranchTip:
         self._known: tuple[ManifestState, ManifestVersion] | None = None
         self._recent: OrderedDict[int, ManifestState] = OrderedDict()
         self._verified_at = 0.0
+        self._identity: str | None = None
+        """Of the file of the known version, where it was looked at."""
         self._published = 0
         self._made: tuple[ManifestVersion, pa.Table] | None = None
         """The last version that was published in this turn, and its rows."""
@@ -124,16 +128,15 @@ class BranchTip:
         """A state that was the newest seconds ago: fit for writes that are checked again when they publish."""
         return self.swap_base()[0]
 
-    def swap_base(self) -> tuple[ManifestState, ManifestVersion, float]:
-        """A state fit to be swapped, with the time at which it was known to be the newest."""
+    def swap_base(self) -> tuple[ManifestState, ManifestVersion]:
+        """A state fit to be swapped: it was the newest a moment ago."""
         with self._lock:
             known, verified = self._known, self._verified_at
         # On an object store the swap itself is the probe; on a disk looking first is cheaper than losing a swap.
         age = ticks() - verified
         if known is not None and age <= self._store.settings.stale_base and not self._store.root.is_local:
-            return (*known, verified)
-        state, opened = self._fresh()
-        return state, opened, self._verified_at
+            return known
+        return self._fresh()
 
     def reload(self) -> tuple[ManifestState, ManifestVersion]:
         """Open the newest version and read it, whatever was known."""
@@ -165,17 +168,53 @@ class BranchTip:
     def _read(
         self, opened: ManifestVersion, asked: float, rows: pa.Table | None = None
     ) -> tuple[ManifestState, ManifestVersion]:
+        identity = self._identify(opened.version) if self._store.root.is_local else None
         with self._lock:
             known = self._known
             if known is None or known[1].version != opened.version:
                 earlier = known[0] if known is not None else None
-                known = (read_state(opened, self.branch, self.native_branch, earlier, rows), opened)
+                read = read_state(opened, self.branch, self.native_branch, earlier, rows)
+                self._require_successor(earlier, read)
+                known = (read, opened)
                 if rows is not None:
                     self.rows.learn(known[0], rows)
+            elif known[1].file != opened.file:
+                raise self._replaced(known[0])
             self._known = known
             self._verified_at = asked
+            self._identity = identity
             self._remember(known[0])
         return known
+
+    def _require_successor(self, earlier: ManifestState | None, read: ManifestState) -> None:
+        """Refuse a history that does not contain what this process has seen: the store was replaced by another one."""
+        if earlier is None:
+            return
+        goes_on = read.version > earlier.version and history.find(self._store.objects, read, earlier.head) is not None
+        if not goes_on:
+            raise self._replaced(earlier)
+
+    def _replaced(self, known: ManifestState) -> StoreReplaced:
+        return StoreReplaced(
+            f"version {known.version} of {self.branch!r} is not in {self._store.root.uri} any more: the store was "
+            "moved, unmounted or replaced by a copy while this handle was open",
+            hint="check the location, then open the graph again; what this handle has not acknowledged did not happen",
+        )
+
+    def require_same_store(self, base: ManifestVersion, floor: int) -> None:
+        """After a swap: the version it was built on is still there, or a collector says that it may be gone."""
+        identity = self._identify(base.version)
+        if identity is None and floor <= base.version:
+            raise self._replaced(self._known[0] if self._known is not None else self.state())
+        with self._lock:
+            known, seen = self._known, self._identity
+        if identity is None or known is None or known[1].version != base.version or seen in (None, identity):
+            return
+        if self._store.manifests.at(self.location, base.version).file != base.file:
+            raise self._replaced(known[0])
+
+    def _identify(self, version: int) -> str | None:
+        return self._store.manifests.identity(self.location, version)
 
     def _remember(self, state: ManifestState) -> None:
         self._recent[state.version] = state
@@ -192,10 +231,12 @@ class BranchTip:
     ) -> None:
         """Remember what this process has just published; with the `rows` of a version, others can be given them."""
         self._published, self._made = state.version, (opened, rows) if rows is not None else None
+        identity = self._identify(opened.version) if self._store.root.is_local else None
         with self._lock:
             if self._known is None or self._known[0].version < state.version:
                 self._known = (state, opened)
                 self._verified_at = verified_at
+                self._identity = identity
                 self._remember(state)
 
     def _fresh(self) -> tuple[ManifestState, ManifestVersion]:
@@ -206,10 +247,14 @@ class BranchTip:
             return self.reload()
         if self._store.manifests.has_version(self.location, known[0].version + 1):
             return self._follow(known[0].version + 1) if self._store.root.is_local else self.reload()
+        identity = self._identify(known[0].version)
         with self._lock:
-            if self._known is known:
+            seen, self._identity = self._identity, self._identity or identity
+            is_same = identity is not None and seen in (None, identity)
+            if self._known is known and is_same:
                 self._verified_at = asked
-        return known
+        # Gone or another file: reclaimed behind a newer version, or the store is not the one that was opened.
+        return known if is_same else self.reload()
 
 
 def _hand_over(slate: Slate, opened: ManifestVersion, rows: pa.Table) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 
 from omnigraph.versioning.commits import MAINTENANCE
 from omnigraph.versioning.manifest import ManifestState
 from omnigraph.versioning.plan import Pin, PublishPlan, TableChange
-from omnigraph.versioning.store import mint
+from omnigraph.versioning.store import mint, ticks
 
 
 def maintenance_plan(
@@ -29,5 +28,5 @@ def maintenance_plan(
         pins=pins or {change.table_key: Pin.of(state.tables[change.table_key]) for change in changes},
         actor=actor,
         message=message,
-        staged_at=time.time(),
+        staged_at=ticks(),
     )

@@ -106,7 +106,7 @@ def _fold_beside_writers(repository: Repository, tip: BranchTip, key: str, crew:
 
 def _fold_if_still_due(repository: Repository, tip: BranchTip, key: str, crew: Crew, *, in_turn: bool = False) -> None:
     """Whoever waited, or was overtaken, may find that another has folded meanwhile."""
-    state, _, _ = tip.swap_base()
+    state, _ = tip.swap_base()
     entry = state.tables.get(key)
     if entry is None or state.closed:
         return

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from omnigraph.errors import CorruptGraph, NameTaken, OmnigraphError, StorageError
+from omnigraph.errors import CommitLost, CorruptGraph, NameTaken, OmnigraphError
 from omnigraph.schema.catalog import Catalog, compile_schema
 from omnigraph.storage.failpoints import Point, hit
-from omnigraph.storage.layout import MANIFEST, RECOVERY, GraphRoot, table_path
+from omnigraph.storage.layout import MANIFEST, RECOVERY, TAGS, GraphRoot, table_path
+from omnigraph.versioning.claims import Claims
 from omnigraph.versioning.commits import GraphCommit
 from omnigraph.versioning.contracts import save_contract
 from omnigraph.versioning.manifest import ManifestState, RowWriter
@@ -26,6 +27,7 @@ def create_graph(
     commit_id = mint()
     tables = _create_tables(store, catalog, commit_id)
     schema_hash = save_contract(store.objects, catalog, schema_text)
+    Claims(store.objects).put_main()
     commit = GraphCommit(
         graph_commit_id=commit_id, manifest_branch=MAIN, manifest_version=1, parent_commit_id=None, actor_id=actor,
         created_at=now_us(), kind="init",
@@ -36,10 +38,8 @@ def create_graph(
     )  # fmt: skip
     try:
         created = store.manifests.create(MANIFEST, RowWriter().rows(state))
-    except StorageError as error:
-        if store.manifests.has_version(MANIFEST, 1):
-            raise _taken(root) from error
-        raise
+    except CommitLost as error:
+        raise _taken(root) from error
     hit(Point.INIT_MANIFEST)
     if created.version != 1:
         raise OmnigraphError(f"{root.uri}: the first manifest version is {created.version}")
@@ -62,7 +62,9 @@ def _create_tables(store: GraphStore, catalog: Catalog, commit_id: str) -> list[
 def _require_vacant(store: GraphStore) -> None:
     if store.manifests.has_version(MANIFEST, 1) or store.objects.list(f"{MANIFEST}/_versions"):
         raise _taken(store.root)
-    if store.objects.list("__refs") or store.objects.list("__tags"):
+    if Claims(store.objects).newest() or store.objects.list(
+        TAGS
+    ):  # main's own claim alone is of an init that was killed
         raise CorruptGraph(
             f"{store.root.uri} holds branches but no __manifest",
             hint="this was a graph: restore __manifest from a copy, or choose an empty location",

@@ -5,7 +5,6 @@ A write that touches several tables leaves an intent before it stages, so that a
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
@@ -25,7 +24,7 @@ from omnigraph.versioning.plan import Pin, PublishPlan, Requirement, TableChange
 from omnigraph.versioning.repository import Repository
 from omnigraph.versioning.snapshot import TableEntry
 from omnigraph.versioning.staging import open_table, stage_change, unstaged_change
-from omnigraph.versioning.store import mint
+from omnigraph.versioning.store import mint, ticks
 from omnigraph.versioning.tips import BranchTip
 from omnigraph.write.coverage import fold_if_needed
 
@@ -216,7 +215,7 @@ class WriteTxn:
             expect_head=self._expect_head,
             idempotency_key=self._idempotency_key,
             rebase_updates=rebase_updates,
-            staged_at=time.time(),
+            staged_at=ticks(),
             has_intent=has_intent,
             graft=self._graft,
         )

@@ -138,7 +138,7 @@ def test_effects_round_trip() -> None:
         (OSError("LanceError(IO): Not found: data/x.lance"), MissingData),
         (PermissionError("x"), StoreUnavailable),
         (OSError("error: Permission denied (os error 13)"), StoreUnavailable),
-        (OSError("No space left on device"), StoreFull),
+        (OSError("LanceError(IO): Unable to copy data: No space left on device (os error 28), /a/b.rs:1:2"), StoreFull),
         (ValueError("failed to decode Protobuf"), CorruptGraph),
         (OSError("something else"), StorageError),
     ],

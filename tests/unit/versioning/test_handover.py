@@ -173,7 +173,7 @@ def test_what_was_tried_in_vain_is_not_handed_over(tmp_path: Path) -> None:
     repository = graph._repository
     tip = repository.refs.tip("main")
     with tip.turn():
-        state, _, _ = tip.swap_base()
+        state, _ = tip.swap_base()
         plans = [maintenance_plan(state, [], kind="optimize", message=text) for text in ("done", "in vain")]
         repository.publisher.publish_in_turn(tip, plans[0])
         with crash_at(Point.BEFORE_SWAP):

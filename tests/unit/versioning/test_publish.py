@@ -21,6 +21,7 @@ from omnigraph.versioning.plan import (
 )
 from omnigraph.versioning.publish import PUBLISHER_RETRY_BUDGET, next_state
 from omnigraph.versioning.staging import open_table
+from omnigraph.versioning.store import ticks
 from tests.attacks.test_attacks import plan_of
 from tests.conftest import SCHEMA
 from tests.support.rows import company, knows, person
@@ -195,7 +196,8 @@ def test_the_budget_counts_moves_of_the_plans_own_tables(
 
 
 def test_a_plan_that_was_staged_too_long_ago_is_refused(local_graph: Graph) -> None:
-    plan = replace(plan_of(local_graph, "old"), staged_at=1.0)
+    grace = local_graph._store.settings.staging_grace
+    plan = replace(plan_of(local_graph, "old"), staged_at=ticks() - grace / 2 - 1)
     with pytest.raises(PlanExpired, match="too long ago"):
         publish(local_graph, plan)
 

@@ -16,7 +16,8 @@ from omnigraph.errors import InvalidArgument
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from omnigraph.maintenance.cleanup import CleanupReport, TableCleanupStats
+    from omnigraph.maintenance.cleanup import CleanupReport
+    from omnigraph.maintenance.collector import TableCleanupStats
     from omnigraph.maintenance.optimize import TableOptimizeStats
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}

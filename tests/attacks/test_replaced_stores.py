@@ -1,0 +1,155 @@
+"""A store that is not there, cannot be asked, or is another one than was opened: nothing is acknowledged and nothing old is
+answered as if it were new."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from omnigraph import Graph
+from omnigraph.errors import OmnigraphError, StorageError, StoreReplaced
+from omnigraph.storage import failpoints
+from omnigraph.storage.failpoints import Point
+from omnigraph.storage.layout import version_file
+from tests.support.graphs import SMALL, armed, people, while_armed
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> Graph:
+    graph = Graph.init(tmp_path / "g", SMALL)
+    graph.load({"Person": people("ann")})
+    return graph
+
+
+def names(graph: Graph) -> set[str]:
+    return set(graph.rows("node:Person")["name"].to_pylist())
+
+
+def test_a_probe_that_fails_is_not_read_as_nothing_new(graph: Graph) -> None:
+    """Another process commits, and the file system answers EIO: the old rows are no answer."""
+    assert names(graph) == {"ann"}
+    Graph.open(graph.uri).load({"Person": people("bob")})
+    with armed(f"{Point.OBJECT_BEFORE_PROBE}:error"), pytest.raises(StorageError):
+        graph.snapshot()
+    assert names(graph) == {"ann", "bob"}
+
+
+UNPRIVILEGED = """
+import sys
+from omnigraph import Graph
+from omnigraph.errors import OmnigraphError
+graph = Graph.open(sys.argv[1], "ro")
+print(graph.rows("node:Person").num_rows, flush=True)
+sys.stdin.readline()
+try:
+    print(graph.rows("node:Person").num_rows, flush=True)
+except OmnigraphError as error:
+    print(error.code, flush=True)
+"""
+
+
+@pytest.mark.processes
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start a process as another user")
+def test_a_directory_that_may_not_be_read_is_an_error_for_a_warm_reader() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        graph = Graph.init(Path(folder) / "g", SMALL)
+        graph.load({"Person": people("ann")})
+        reader = subprocess.Popen(
+            [sys.executable, "-c", UNPRIVILEGED, graph.uri], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            cwd="/", env={**os.environ, "PYTHONPATH": str(ROOT / "src")}, user=65534, group=65534, extra_groups=[],
+        )  # fmt: skip
+        assert reader.stdout is not None
+        first = reader.stdout.readline().strip()
+        if not first:
+            pytest.skip("another user may not read this installation of Python")
+        assert first == "1"
+        graph.load({"Person": people("bob")})
+        os.chmod(Path(graph.uri) / "__manifest" / "_versions", 0o700)
+        out, _ = reader.communicate("go\n", timeout=120)
+        assert out.strip() == "store_unavailable"
+
+
+@pytest.mark.parametrize("how", ["moved", "emptied"])
+def test_no_write_is_acknowledged_after_the_store_is_gone(graph: Graph, how: str, tmp_path: Path) -> None:
+    """What `umount -l` leaves is an empty directory in its place."""
+    shutil.move(graph.uri, tmp_path / "elsewhere")
+    if how == "emptied":
+        Path(graph.uri).mkdir()
+    for number in range(3):
+        with pytest.raises(OmnigraphError):
+            graph.load({"Person": people(f"lost{number}")})
+    moved = Graph.open(tmp_path / "elsewhere")
+    assert names(moved) == {"ann"}
+
+
+def test_a_write_whose_store_goes_before_its_swap_is_not_acknowledged(graph: Graph, tmp_path: Path) -> None:
+    def unmount() -> None:
+        failpoints.arm(None)
+        shutil.move(graph.uri, tmp_path / "elsewhere")
+        (Path(graph.uri) / "__manifest" / "_versions").mkdir(parents=True)
+        (Path(graph.uri) / "__manifest" / "_transactions").mkdir()
+
+    with while_armed({Point.BEFORE_SWAP: unmount}), pytest.raises(OmnigraphError):
+        graph.load({"Person": people("lost")})
+    assert names(Graph.open(tmp_path / "elsewhere")) == {"ann"}
+
+
+def restored(graph: Graph, backup: Path) -> None:
+    shutil.rmtree(graph.uri)
+    shutil.copytree(backup, graph.uri)
+
+
+def test_a_handle_from_before_a_restore_writes_and_reads_nothing(graph: Graph, tmp_path: Path) -> None:
+    """The process has made version 3; a copy of version 2 is put back under it."""
+    backup = tmp_path / "backup"
+    shutil.copytree(graph.uri, backup)
+    graph.load({"Person": people("bob")})
+    restored(graph, backup)
+    for _ in range(2):
+        with pytest.raises(StoreReplaced):
+            graph.load({"Person": people("cyd")})
+        with pytest.raises(StoreReplaced):
+            graph.snapshot()
+    fresh = Graph.open(graph.uri)
+    fresh.load({"Person": people("dan")})
+    assert names(fresh) == {"ann", "dan"}
+    assert fresh.maintenance.fsck().is_clean
+    with pytest.raises(StoreReplaced):  # also where the restored store has gone on to the same number
+        graph.load({"Person": people("cyd")})
+    fresh.load({"Person": people("eve")})
+    with pytest.raises(StoreReplaced):  # and beyond it
+        graph.load({"Person": people("cyd")})
+    assert names(Graph.open(graph.uri)) == {"ann", "dan", "eve"}
+
+
+def test_a_store_that_is_restored_between_look_and_swap_takes_no_write(graph: Graph, tmp_path: Path) -> None:
+    backup = tmp_path / "backup"
+    shutil.copytree(graph.uri, backup)
+    graph.load({"Person": people("bob")})
+
+    def restore() -> None:
+        failpoints.arm(None)
+        restored(graph, backup)
+
+    with while_armed({Point.MANIFEST_WRITTEN: restore}), pytest.raises(OmnigraphError):
+        graph.load({"Person": people("cyd")})
+    (Path(graph.uri) / "__manifest" / version_file(4)).unlink(missing_ok=True)
+    assert names(Graph.open(graph.uri)) == {"ann"}
+
+
+def test_a_store_that_was_copied_onto_itself_is_the_same(graph: Graph, tmp_path: Path) -> None:
+    """Other inodes and times, the same files: the handle goes on."""
+    backup = tmp_path / "backup"
+    shutil.copytree(graph.uri, backup)
+    restored(graph, backup)
+    graph.load({"Person": people("bob")})
+    assert names(Graph.open(graph.uri)) == {"ann", "bob"}
