@@ -1,5 +1,5 @@
 """Writers that come too late: on a branch that was deleted and collected, beside a collector with a wrong clock, on a
-branch whose deletion was cut short. Nothing that was overtaken is ever acknowledged, and nothing that was deleted comes back."""
+branch whose deletion was cut short. Nothing that was overtaken is acknowledged, and nothing deleted comes back."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A store that is not there, cannot be asked, or is another one than was opened: nothing is acknowledged and nothing old is
-answered as if it were new."""
+"""A store that is not there, cannot be asked, or is another one than was opened: nothing is acknowledged, and nothing
+old is answered as if it were new."""
 
 from __future__ import annotations
 
@@ -43,12 +43,13 @@ def test_a_probe_that_fails_is_not_read_as_nothing_new(graph: Graph) -> None:
 
 
 UNPRIVILEGED = """
-import sys
+import os, sys
 from omnigraph import Graph
 from omnigraph.errors import OmnigraphError
 graph = Graph.open(sys.argv[1], "ro")
 print(graph.rows("node:Person").num_rows, flush=True)
 sys.stdin.readline()
+os.seteuid(65534)
 try:
     print(graph.rows("node:Person").num_rows, flush=True)
 except OmnigraphError as error:
@@ -57,7 +58,7 @@ except OmnigraphError as error:
 
 
 @pytest.mark.processes
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start a process as another user")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_a_directory_that_may_not_be_read_is_an_error_for_a_warm_reader() -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
@@ -65,13 +66,10 @@ def test_a_directory_that_may_not_be_read_is_an_error_for_a_warm_reader() -> Non
         graph.load({"Person": people("ann")})
         reader = subprocess.Popen(
             [sys.executable, "-c", UNPRIVILEGED, graph.uri], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            cwd="/", env={**os.environ, "PYTHONPATH": str(ROOT / "src")}, user=65534, group=65534, extra_groups=[],
+            cwd=ROOT, env=os.environ.copy(),
         )  # fmt: skip
         assert reader.stdout is not None
-        first = reader.stdout.readline().strip()
-        if not first:
-            pytest.skip("another user may not read this installation of Python")
-        assert first == "1"
+        assert reader.stdout.readline().strip() == "1"
         graph.load({"Person": people("bob")})
         os.chmod(Path(graph.uri) / "__manifest" / "_versions", 0o700)
         out, _ = reader.communicate("go\n", timeout=120)

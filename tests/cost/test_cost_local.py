@@ -67,7 +67,7 @@ def test_an_external_commit_is_seen_by_the_next_read(tmp_path: Path) -> None:
 def empty_commit(graph: Graph, number: int) -> None:
     """A commit that touches no table: what is measured is history, not rows."""
     repository = graph._repository
-    state, _, _ = repository.refs.tip("main").swap_base()
+    state, _ = repository.refs.tip("main").swap_base()
     repository.publisher.publish(
         PublishPlan(
             commit_id=mint(), branch="main", native_branch=None, base_version=state.version, base_head=state.head,

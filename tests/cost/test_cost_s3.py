@@ -62,7 +62,9 @@ def test_writes_cost_the_same_at_any_history_depth(s3: S3Server) -> None:
         edge = cost_of_a_write(s3, graph, 10, lambda _: [knows("a", "b")])
         both = cost_of_a_write(s3, graph, 14, lambda mark, t=target: [person(f"two-{t}-{mark}"), knows("a", "b")])
         costs[target] = (len(node), len(edge), len(both))
-        assert not [r for r in node if r.is_list], f"a warm insert lists nothing:\n{shown(node)}"
+        lists = [r.path for r in node if r.is_list]
+        assert len(lists) == 1, f"a warm insert lists the claim of its branch:\n{shown(node)}"
+        assert lists[0].endswith("__refs%2Fmain%2F")
     # Once a table has an index, a commit reads the index list of its base version: one request, at any depth.
     assert costs[100] == costs[1000], f"requests per write must not depend on history: {costs}"
     assert all(b - a <= 2 for a, b in zip(costs[10], costs[1000], strict=True)), costs
@@ -79,13 +81,13 @@ def test_writes_cost_the_same_into_a_large_table(s3: S3Server) -> None:
     assert_cost(s3, 10, lambda: graph.load([knows("n1", "n2")]))
 
 
-def test_a_repeated_read_is_one_probe(s3: S3Server) -> None:
+def test_a_repeated_read_is_two_probes(s3: S3Server) -> None:
     graph = Graph.init("s3://graphs/cost-read", SCHEMA)
     graph.load([person("a", 1)])
     graph.entity_at("node:Person", "a")
     requests = assert_cost(s3, 2, lambda: graph.entity_at("node:Person", "a"))
-    assert [r.method for r in requests].count("HEAD") == 1
-    assert_cost(s3, 1, graph.snapshot)
+    assert [(r.method, r.status) for r in requests] == [("HEAD", 404), ("HEAD", 200)]
+    assert_cost(s3, 2, graph.snapshot)
 
 
 def test_cold_open_and_old_snapshot(s3: S3Server) -> None:
@@ -122,3 +124,43 @@ def test_a_write_costs_the_same_at_3_and_300_types(s3: S3Server) -> None:
         graph.load([{"type": "T1", "data": {"name": "x"}}])
         costs.append(len(assert_cost(s3, 8, lambda g=graph: g.load([{"type": "T1", "data": {"name": "y"}}]))))
     assert costs[0] == costs[1]
+
+
+def test_listing_branches_reads_claims_once_and_no_manifest(s3: S3Server) -> None:
+    uri = "s3://graphs/cost-branches"
+    graph = Graph.init(uri, SCHEMA)
+    for number in range(10):
+        graph.branches.create(f"b{number}")
+    fresh = Graph.open(uri, "ro")
+    assert_cost(s3, 1 + 10, fresh.branches.list)
+    assert_cost(s3, 1, fresh.branches.list)
+
+
+def test_deleted_branches_cost_nothing_once_they_are_collected(s3: S3Server) -> None:
+    costs = []
+    for count in (1, 8):
+        uri = f"s3://graphs/cost-deleted-{count}"
+        graph = Graph.init(uri, SCHEMA)
+        graph.load([person("a")])
+        for number in range(count):
+            graph.branches.create(f"b{number}")
+            graph.branches.delete(f"b{number}")
+        Graph.open(uri).maintenance.cleanup(grace=0, force=True, confirm=True)
+        fresh = Graph.open(uri)
+        cleanup = counted(s3, lambda g=fresh: g.maintenance.cleanup(confirm=True))
+        listing = counted(s3, Graph.open(uri, "ro").branches.list)
+        costs.append((len(cleanup), len(listing)))
+    assert costs[0] == costs[1], f"(cleanup, list) requests after 1 and 8 deleted branches: {costs}"
+
+
+def test_a_read_by_tag_or_commit_opens_no_other_branch(s3: S3Server) -> None:
+    uri = "s3://graphs/cost-travel"
+    graph = Graph.init(uri, SCHEMA)
+    commit = graph.load([person("a")]).commit
+    assert commit is not None
+    graph.tags.create("v1")
+    for number in range(6):
+        graph.branches.create(f"b{number}")
+    for target in ("v1", commit.graph_commit_id):
+        requests = counted(s3, lambda t=target: Graph.open(uri, "ro").snapshot(t))
+        assert not [r for r in requests if "tree" in r.path], shown(requests)

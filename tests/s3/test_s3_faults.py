@@ -3,7 +3,6 @@ unknown is called that, errors have the type of what happened, and no call outli
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,14 +35,13 @@ from tests.support.s3_faults import (
 pytestmark = pytest.mark.s3
 
 ANSWER_FAULTS = [
-    {"action": LOSE_ANSWER, "times": 1},
-    {"action": LOSE_ANSWER, "times": 3},
-    {"action": RESET, "times": 1},
-    {"action": RESET, "times": 6},
-    {"action": REFUSE, "status": 503, "times": 2},
-    {"action": CLOSE_FIRST, "times": 2},
+    pytest.param({"action": LOSE_ANSWER, "times": 1}, id="a lost answer"),
+    pytest.param({"action": LOSE_ANSWER, "times": 3}, id="three lost answers", marks=pytest.mark.slow),
+    pytest.param({"action": RESET, "times": 1}, id="a reset"),
+    pytest.param({"action": RESET, "times": 6}, id="six resets", marks=pytest.mark.slow),
+    pytest.param({"action": REFUSE, "status": 503, "times": 2}, id="refused twice", marks=pytest.mark.slow),
+    pytest.param({"action": CLOSE_FIRST, "times": 2}, id="closed twice", marks=pytest.mark.slow),
 ]
-IDS = [f"{fault['action']} {fault['times']}" for fault in ANSWER_FAULTS]
 
 
 @pytest.fixture
@@ -66,7 +64,7 @@ def is_intact(uri: str) -> bool:
     return fresh.maintenance.fsck().is_clean
 
 
-@pytest.mark.parametrize("fault", ANSWER_FAULTS, ids=IDS)
+@pytest.mark.parametrize("fault", ANSWER_FAULTS)
 @pytest.mark.parametrize("path", ["__refs/x/", "tree/.*_versions/", "tree/.*/data/"])
 def test_a_branch_whose_creation_was_applied_is_there(
     proxy: FaultProxy, uri: str, fault: dict[str, object], path: str
@@ -75,12 +73,13 @@ def test_a_branch_whose_creation_was_applied_is_there(
     commit = graph.load([person("a")]).commit
     assert commit is not None
     rule = proxy.add(**fault, path=path)  # type: ignore[arg-type]
+    error = None
     try:
         graph.branches.create("x")
-        created = True
-    except OmnigraphError as error:
-        assert not isinstance(error, NameTaken)
-        created = False
+    except OmnigraphError as caught:
+        error = caught.code
+    created = error is None
+    assert error != NameTaken.code
     proxy.clear()
     assert rule.used >= 1
     assert created or fault["times"] != 1, "one lost answer is nothing that a user should hear of"
@@ -92,7 +91,7 @@ def test_a_branch_whose_creation_was_applied_is_there(
     assert is_intact(uri)
 
 
-@pytest.mark.parametrize("fault", ANSWER_FAULTS, ids=IDS)
+@pytest.mark.parametrize("fault", ANSWER_FAULTS)
 def test_a_tag_whose_creation_was_applied_is_there(proxy: FaultProxy, uri: str, fault: dict[str, object]) -> None:
     graph = Graph.init(uri, SCHEMA)
     rule = proxy.add(**fault, path="__tags/")  # type: ignore[arg-type]
@@ -104,7 +103,7 @@ def test_a_tag_whose_creation_was_applied_is_there(proxy: FaultProxy, uri: str, 
     assert [tag.name for tag in Graph.open(uri).tags.list()] == ["v1"]
 
 
-@pytest.mark.parametrize("fault", ANSWER_FAULTS, ids=IDS)
+@pytest.mark.parametrize("fault", ANSWER_FAULTS)
 def test_two_owners_of_one_lease_are_told_apart(proxy: FaultProxy, uri: str, fault: dict[str, object]) -> None:
     first, second = Graph.init(uri, SCHEMA), Graph.open(uri)
     proxy.add(**fault, path="__recovery/.*lease-1")  # type: ignore[arg-type]
@@ -112,7 +111,7 @@ def test_two_owners_of_one_lease_are_told_apart(proxy: FaultProxy, uri: str, fau
     assert taken == [True, False]
 
 
-@pytest.mark.parametrize("fault", ANSWER_FAULTS, ids=IDS)
+@pytest.mark.parametrize("fault", ANSWER_FAULTS)
 def test_a_graph_whose_birth_was_applied_is_there(proxy: FaultProxy, uri: str, fault: dict[str, object]) -> None:
     proxy.add(**fault, path="__manifest/_versions/")  # type: ignore[arg-type]
     Graph.init(uri, SCHEMA).load([person("a")])
@@ -122,20 +121,21 @@ def test_a_graph_whose_birth_was_applied_is_there(proxy: FaultProxy, uri: str, f
     assert Graph.open(uri).rows("node:Person").num_rows == 1
 
 
-@pytest.mark.parametrize("fault", ANSWER_FAULTS, ids=IDS)
+@pytest.mark.parametrize("fault", ANSWER_FAULTS)
 @pytest.mark.parametrize("path", ["__manifest/_versions/", "__manifest/data/", "nodes/.*/data/", "nodes/.*/_versions/"])
 def test_a_write_is_made_once_or_refused(proxy: FaultProxy, uri: str, fault: dict[str, object], path: str) -> None:
     graph = Graph.init(uri, SCHEMA)
     proxy.add(**fault, path=path)  # type: ignore[arg-type]
+    commit = error = None
     try:
         commit = graph.load([person("a")]).commit
-    except OmnigraphError as error:
-        commit = None
-        assert error.code in ("storage_error", "store_unavailable", "outcome_unknown"), error
+    except OmnigraphError as caught:
+        error = caught.code
+    assert error in (None, "storage_error", "store_unavailable", "outcome_unknown")
     proxy.clear()
     fresh = Graph.open(uri)
     if commit is not None:
-        assert [c.graph_commit_id for c in fresh.commits.list()][0] == commit.graph_commit_id
+        assert fresh.commits.head().graph_commit_id == commit.graph_commit_id
         assert fresh.rows("node:Person").num_rows == 1
     assert len(fresh.commits.list()) <= 2
     assert is_intact(uri)
@@ -157,12 +157,12 @@ def test_a_failing_store_is_neither_damage_nor_absence(
 ) -> None:
     """The graph's own path holds `404` and `eof`: texts decide nothing."""
     Graph.init(uri, SCHEMA).load([person("a")])
-    graph = Graph.open(uri, settings=Settings(publish_deadline=2.0))
-    for path in ("nodes/.*/data/", "nodes/.*/_versions/", "__manifest/_versions/"):
+    graph = Graph.open(uri, settings=Settings(publish_deadline=1.0))
+    for path in ("nodes/.*/data/",) if fault.get("status") != 403 else ("nodes/.*/data/", "__manifest/_versions/"):
         proxy.clear()
         proxy.add(method="GET", path=path, times=99, **fault)  # type: ignore[arg-type]
         with pytest.raises(OmnigraphError) as caught:
-            Graph.open(uri, "ro", settings=Settings(publish_deadline=2.0)).rows("node:Person")
+            Graph.open(uri, "ro", settings=Settings(publish_deadline=1.0)).rows("node:Person")
         assert type(caught.value) is expected, caught.value
         assert not isinstance(caught.value, (CorruptGraph, MissingData, HistoricalVersionReclaimed))
     proxy.clear()
@@ -177,12 +177,11 @@ def test_a_missing_object_is_missing(proxy: FaultProxy, uri: str) -> None:
 
 
 def test_a_store_that_hangs_ends_a_write_near_its_deadline(proxy: FaultProxy, uri: str) -> None:
-    """Ten times the deadline of two seconds is a generous bound for a few requests in a row; without one it is minutes."""
+    """The bound is on requests, each of which ends with the deadline; without one the client repeats for minutes."""
     Graph.init(uri, SCHEMA)
-    graph = Graph.open(uri, settings=Settings(publish_deadline=2.0))
+    graph = Graph.open(uri, settings=Settings(publish_deadline=1.0))
     proxy.add(HANG, path="", times=1000, seconds=60)
-    begun = time.monotonic()
     with pytest.raises(OmnigraphError) as caught:
         graph.load([person("a")])
     assert caught.value.code in ("store_unavailable", "outcome_unknown", "storage_error")
-    assert proxy.rules[0].used <= 10, f"{proxy.rules[0].used} requests in {time.monotonic() - begun:.0f} s"
+    assert proxy.rules[0].used <= 8

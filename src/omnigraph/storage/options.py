@@ -54,6 +54,7 @@ def with_client_timeout(options: Mapping[str, str], seconds: float) -> dict[str,
         "connect_timeout": f"{whole}s",
         _RETRY_TIMEOUT: whole,
         "client_max_retries": "3",
+        "download_retry_count": "1",
     }
     return {**options, **timeouts}
 

@@ -113,23 +113,18 @@ class Claims:
 
     def newest(self, name: str | None = None) -> list[ClaimStatus]:
         """The newest generation of one name, or of every name but main; one listing."""
-        found = _by_name(self._objects.list(REFS if name is None else f"{REFS}/{quoted(name)}/"))
-        newest = []
-        for owner, parts in sorted(found.items()):
-            claimed = [int(p[1]) for p in parts if p[2] == "json"]
-            if claimed and owner != MAIN:
-                generation = max(claimed)
-                newest.append(_status(owner, generation, [p for p in parts if int(p[1]) == generation]))
-        return newest
+        return _newest(self._objects.list(REFS if name is None else f"{REFS}/{quoted(name)}/"))
 
-    def next_generation(self, name: str, newest: Iterable[ClaimStatus]) -> int:
-        """A generation that no branch of the name ever had. `newest` must have been listed before this is called.
+    def survey(self) -> tuple[list[ClaimStatus], int]:
+        """The newest generation of every name but main, and one that no branch at all has gone beyond and lost.
 
-        A collector says which generations may be gone before it removes a claim, so whoever does not see the claim any
-        more sees that.
+        A collector says which generations may be gone before it removes a claim, so whoever does not see a claim any
+        more sees that, if it looks there last: the name sorts last, and only a local store lists in another order.
         """
-        retired = (int(info.path.removeprefix(_RETIRED)) for info in self._objects.list(_RETIRED))
-        return max((*(c.generation for c in newest if c.name == name), *retired), default=0) + 1
+        listed = self._objects.list(REFS)
+        last = self._objects.list(_RETIRED) if self._objects.root.is_local else listed
+        retired = (int(i.path.removeprefix(_RETIRED)) for i in last if i.path.startswith(_RETIRED))
+        return _newest(listed), max(retired, default=0)
 
     def every(self) -> list[Branch]:
         """Every generation of every name that has a claim, deleted ones included; not main."""
@@ -208,6 +203,16 @@ def _branch_from_json(value: object, path: str) -> Branch:
     except TypeError as error:
         raise damaged(path) from error
     return branch
+
+
+def _newest(listed: Iterable[ObjectInfo]) -> list[ClaimStatus]:
+    newest = []
+    for owner, parts in sorted(_by_name(listed).items()):
+        claimed = [int(p[1]) for p in parts if p[2] == "json"]
+        if claimed and owner != MAIN:
+            generation = max(claimed)
+            newest.append(_status(owner, generation, [p for p in parts if int(p[1]) == generation]))
+    return newest
 
 
 def _by_name(listed: Iterable[ObjectInfo]) -> dict[str, list[re.Match[str]]]:

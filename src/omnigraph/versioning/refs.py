@@ -109,11 +109,11 @@ class Refs:
         check_name(name)
         if name == MAIN:
             raise NameTaken("'main' exists from the beginning", hint="choose another name")
-        newest = self._claims.newest()
+        newest, retired = self._claims.survey()
         _require_free(name, newest)
-        if self._tags.find(name) is not None:
+        if self._tags.has(name):
             raise NameTaken(f"there is a tag {name!r}, and reads could mean either", hint="choose another name")
-        generation = self._claims.next_generation(name, newest)
+        generation = max(retired, *(0, *(claim.generation for claim in newest if claim.name == name))) + 1
         native = native_name(name, generation, mint())
         state = replace(require_readable(source), branch=name, native_branch=native, version=1)
         born = self._store.manifests.create(manifest_path(native), RowWriter().rows(state))

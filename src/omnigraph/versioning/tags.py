@@ -59,6 +59,10 @@ class Tags:
         """A tag by name, or None."""
         return self._read(tag_path(name)) or self._read(tag_path(name, TAG_COPIES))
 
+    def has(self, name: str) -> bool:
+        """Whether there is a tag of that name; one probe."""
+        return self._store.objects.exists(tag_path(name))
+
     def list(self) -> list[Tag]:
         """All tags by name."""
         found = (self.find(name) for name in sorted(self.recorded_names(TAGS) | self.recorded_names(TAG_COPIES)))
