@@ -165,7 +165,10 @@ def _check_outcome(
     else:
         assert row["recovery_kind"] == "RolledBack"
         assert not is_staged or scene.kind == "recovery_back", "a complete plan whose requirements hold is published"
-        assert (state, commits, row["graph_commit_id"]) == (scene.before, [], None)
+        assert (state, commits) == (scene.before, [])
+        assert [(c.graph_commit_id, c.kind, c.recovery_for_actor) for c in by_recovery] == [
+            (row["graph_commit_id"], "recovery", ACTOR)
+        ], "the history shows the rollback, once"
 
 
 def _check_repeatable(scene: Scene, uri: Path, state: Any) -> None:

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from omnigraph import Graph
-from omnigraph.errors import KeyConflict, OutcomeUnknown, StorageError
+from omnigraph.errors import ConflictError, CorruptGraph, KeyConflict, NotFound, OutcomeUnknown, StorageError
 from omnigraph.storage import failpoints
 from omnigraph.storage.failpoints import Point
+from omnigraph.versioning.store import Settings
 from tests.support.graphs import EXPIRED, armed, crash_at, expire_intents, knows, people, recovery_files
 from tests.support.invariants import check_every_version
 from tests.support.writers import small_graph
@@ -125,7 +126,7 @@ def test_a_failing_audit_is_retried_to_exactly_one_row(uri: str, point: Point, c
         Graph.open(uri, settings=EXPIRED)
         assert audit(uri) == ["RolledBack" if crash is Point.INTENT_BEGUN else "RolledForward"]
     assert is_there(uri) == (crash is not Point.INTENT_BEGUN)
-    assert check_every_version(uri).versions == (2 if crash is Point.INTENT_BEGUN else 3)
+    assert check_every_version(uri).versions == 3, "one commit: the write's own, or the one that records its rollback"
 
 
 def test_a_conflict_whose_withdrawal_fails_leaves_the_outcome_open(uri: str) -> None:
@@ -237,3 +238,73 @@ def test_an_unreadable_intent_does_not_gather_files(uri: str) -> None:
         with pytest.warns(RuntimeWarning, match="cannot be read"):
             Graph.open(uri)
     assert len(recovery_files(uri)) <= 2
+
+
+def test_a_rollback_of_two_recoveries_is_one_commit(uri: str) -> None:
+    with crash_at(Point.INTENT_BEGUN):
+        Graph.open(uri).load(DAN)
+    first, second = Graph.open(uri, "ro"), Graph.open(uri, "ro")
+    for graph in (first, second):
+        graph._store.read_only = False
+    expire_intents(uri)
+    [header] = [first._repository.recovery._header(f) for f in first._repository.intents.list()]
+    assert header is not None
+    made = [graph._repository.recovery._record_rollback(header, "twice") for graph in (first, second)]
+    assert made[0] == made[1]
+    assert len([c for c in Graph.open(uri, "ro").commits.list() if c.kind == "recovery"]) == 1
+
+
+def test_an_unreadable_intent_can_be_discarded_after_a_look(uri: str) -> None:
+    """Until then cleanup refuses: nobody knows which files the intent needs."""
+    with crash_at(Point.INTENT_COMPLETED):
+        Graph.open(uri).load(DAN)
+    [path] = (Path(uri) / "__recovery").glob("*.staged")
+    body = bytearray(path.read_bytes())
+    body[len(body) // 2] ^= 1
+    path.write_bytes(body)
+    operation = path.name.partition(".")[0]
+    with pytest.raises(ConflictError, match="is held"):
+        Graph.open(uri).recovery.discard(operation)
+    expire_intents(uri)
+    with pytest.warns(RuntimeWarning, match="cannot be read"):
+        graph = Graph.open(uri)
+    with pytest.warns(RuntimeWarning), pytest.raises(CorruptGraph, match=operation) as caught:
+        graph.maintenance.cleanup(confirm=True)
+    assert f"recovery discard {operation}" in str(caught.value.hint)
+    record = graph.recovery.discard(operation, reason="looked at")
+    assert (record.recovery_kind, record.reason) == ("RolledBack", "discarded: looked at")
+    assert audit(uri) == ["RolledBack"]
+    assert [p.name for p in (Path(uri) / "__quarantine").iterdir() if p.name.endswith(".staged")]
+    graph.maintenance.cleanup(confirm=True)
+    assert not is_there(uri)
+    with pytest.raises(NotFound):
+        graph.recovery.discard(operation)
+
+
+def test_an_intent_that_can_be_read_is_not_discarded(uri: str) -> None:
+    with crash_at(Point.INTENT_COMPLETED):
+        Graph.open(uri).load(DAN)
+    graph = Graph.open(uri)
+    [intent] = graph.recovery.list()
+    with pytest.raises(ConflictError, match="can be read"):
+        graph.recovery.discard(intent.operation_id)
+    graph.recovery.discard(intent.operation_id, force=True)
+    assert graph.recovery.list() == []
+
+
+@pytest.mark.parametrize("how", ["read", "branch", "index"])
+def test_reads_branches_and_index_builds_heal(uri: str, how: str) -> None:
+    healer = Graph.open(uri, settings=Settings(lease=0.0, lease_margin=0.0, sweep_interval=0.0))
+    with crash_at(Point.INTENT_COMPLETED):
+        Graph.open(uri).load(DAN)
+    expire_intents(uri)
+    match how:
+        case "read":
+            healer.snapshot()
+            healer._store.wait_for_upkeep()
+        case "branch":
+            healer.branches.create("new")
+        case "index":
+            healer.maintenance.ensure_indices()
+    assert is_there(uri)
+    assert audit(uri) == ["RolledForward"]

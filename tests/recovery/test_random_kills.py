@@ -100,4 +100,5 @@ def _check_audit(graph: Graph, audit: list[dict[str, object]]) -> None:
     for row in audit:
         is_forward = row["recovery_kind"] == "RolledForward"
         assert (row["operation_id"] in commits) == is_forward, row
-        assert row["graph_commit_id"] == (row["operation_id"] if is_forward else None)
+        assert row["graph_commit_id"] in commits
+        assert (row["graph_commit_id"] == row["operation_id"]) == is_forward

@@ -163,7 +163,7 @@ def test_an_owner_that_lost_its_requirement_to_a_rival_is_told_so_once(uri: str)
         assert owner.receive()["error"] in ("key_conflict", "outcome_unknown")
     assert kinds(uri) == ["RolledBack"]
     assert Graph.open(uri).entity_at("node:Person", "dan") == {"id": "dan", "name": "dan", "age": 1}
-    assert check_every_version(uri).versions == 3
+    assert check_every_version(uri).versions == 4, "the rival, and the record of the rollback"
 
 
 @pytest.mark.processes
@@ -227,7 +227,11 @@ def test_a_lost_requirement_rolls_back_and_the_rival_stays(uri: str) -> None:
     Graph.open(uri).delete("Person", ["cyd"])
     Graph.open(uri, settings=EXPIRED)
     [row] = audit(uri)
-    assert (row["recovery_kind"], row["graph_commit_id"]) == ("RolledBack", None)
+    [commit] = Graph.open(uri).commits.list(actor=RECOVERY_ACTOR)
+    assert (row["recovery_kind"], row["graph_commit_id"]) == ("RolledBack", commit.graph_commit_id)
+    assert (commit.kind, commit.op_class, commit.recovery_for_actor) == ("recovery", "maintenance", row["recovery_for_actor"])
+    assert row["operation_id"] in (commit.message or "")
+    assert not list(Graph.open(uri).commits.changes(commit.graph_commit_id)), "it changes nothing"
     assert persons(uri) == {"ann", "bob"}
     assert [name.partition(".")[2] for name in recovery_files(uri)] == ["aborted"]
     assert "'cyd' was removed" in row["reason"]

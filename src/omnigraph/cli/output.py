@@ -98,6 +98,7 @@ def commit_json(commit: GraphCommit) -> dict[str, Any]:
         "kind": commit.kind,
         "op_class": commit.op_class,
         "message": commit.message,
+        "recovery_for_actor": commit.recovery_for_actor,
     }
 
 

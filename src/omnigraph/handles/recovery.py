@@ -18,6 +18,10 @@ class RecoveryLog:
         """Resolve every intent whose lease has expired."""
         return self._repository.recovery.run()
 
+    def discard(self, operation_id: str, *, reason: str = "", force: bool = False) -> RecoveryRecord:
+        """Give up an intent that cannot be read; its bytes go to quarantine. See `list` for what is wrong with it."""
+        return self._repository.recovery.discard(operation_id, reason=reason or "no reason given", force=force)
+
     def audit(self) -> pa.Table:
         """What recovery has done: `_graph_commit_recoveries.lance` as rows."""
         return self._repository.recovery.audit_table()

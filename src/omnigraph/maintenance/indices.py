@@ -92,6 +92,7 @@ def ensure_indices(
 ) -> IndexReport:
     """Build or extend every index that is lacking, as one commit. A table that moves meanwhile is built again."""
     repository.store.require_writable()
+    repository.recovery.sweep_if_due()
     repository.store.wait_for_upkeep()
     for _ in range(_ATTEMPTS - 1):
         try:

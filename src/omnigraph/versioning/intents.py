@@ -18,7 +18,7 @@ from typing import Any
 
 from omnigraph.errors import PlanExpired, StorageError
 from omnigraph.storage.failpoints import Point, hit
-from omnigraph.storage.layout import RECOVERY
+from omnigraph.storage.layout import QUARANTINE, RECOVERY
 from omnigraph.storage.objects import ObjectInfo
 from omnigraph.versioning.plan import PLAN_FORMAT, PublishPlan, plan_to_json
 from omnigraph.versioning.snapshot import TableEntry
@@ -162,6 +162,12 @@ class Intents:
         """Remove every object of a resolved intent except its withdrawal."""
         parts = files.parts.union(self._own_parts(files.commit_id))
         self._remove(files.commit_id, sorted(parts - {"aborted"}, reverse=True))
+
+    def quarantine(self, files: IntentFiles) -> None:
+        """Keep the bytes of an intent that nobody can read, where no sweep looks for them."""
+        for part in sorted(files.parts - {"aborted"}):
+            path = _path(files.commit_id, part)
+            self._store.objects.move(path, f"{QUARANTINE}/{path.replace('/', '-')}")
 
     def remove_withdrawal(self, commit_id: str) -> None:
         """Remove an old withdrawal."""

@@ -7,6 +7,7 @@ Recovery deletes no data file.
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import json
 import logging
@@ -19,7 +20,16 @@ from typing import Any
 import pyarrow as pa
 
 from omnigraph import logs
-from omnigraph.errors import ConflictError, CorruptGraph, FormatUnsupported, MissingData, NotFound, PlanExpired
+from omnigraph.errors import (
+    BranchGone,
+    ConflictError,
+    CorruptGraph,
+    FormatUnsupported,
+    MissingData,
+    NotFound,
+    OmnigraphError,
+    PlanExpired,
+)
 from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.layout import AUDIT
 from omnigraph.versioning import history
@@ -28,7 +38,8 @@ from omnigraph.versioning.intents import IntentFiles, Intents
 from omnigraph.versioning.plan import PublishPlan, plan_from_json
 from omnigraph.versioning.publish import Publisher
 from omnigraph.versioning.store import GraphStore, now_us, ticks
-from omnigraph.versioning.tips import Tips
+from omnigraph.versioning.tips import Tips, require_open
+from omnigraph.versioning.upkeep import maintenance_plan
 
 ROLLED_FORWARD = "RolledForward"
 ROLLED_BACK = "RolledBack"
@@ -89,6 +100,16 @@ class Recovery:
                 self._intents.remove_withdrawal(old.commit_id)
         return [record for record in records if record is not None]
 
+    def sweep_after_reads(self) -> None:
+        """Let a thread sweep when the last sweep of this handle is a while ago. Readers neither wait nor fail."""
+        is_due = self._swept_at is not None and ticks() - self._swept_at > self._store.settings.sweep_interval
+        if is_due and not self._store.read_only:
+            self._store.later("recovery", self._sweep_quietly)
+
+    def _sweep_quietly(self) -> None:
+        with contextlib.suppress(OmnigraphError):  # whoever writes next meets it again, and is told
+            self.sweep_if_due()
+
     def sweep_if_due(self) -> None:
         """The sweep of write entry: one listing, and only when the last one is a while ago."""
         due = self._swept_at is None or ticks() - self._swept_at > self._store.settings.sweep_interval
@@ -114,7 +135,14 @@ class Recovery:
     def pending_plans(self) -> Iterator[PublishPlan]:
         """The plans of unresolved intents that have got as far as naming one."""
         for files in self._intents.list():
-            plan = self._plan(files)
+            try:
+                plan = self._plan(files)
+            except (CorruptGraph, FormatUnsupported) as error:
+                raise CorruptGraph(
+                    f"intent {files.commit_id} cannot be read, and nobody knows what it needs: nothing was removed",
+                    hint=f"look at it with `omnigraph recovery list`; `omnigraph recovery discard {files.commit_id}` "
+                    "gives it up",
+                ) from error
             if plan is not None:
                 yield plan
 
@@ -188,7 +216,49 @@ class Recovery:
         commit = self._published(header)
         if commit is not None:
             return self._close(files, header, ROLLED_FORWARD, commit, "it had been published")
-        return self._close(files, header, ROLLED_BACK, None, reason)
+        return self._close(files, header, ROLLED_BACK, self._record_rollback(header, reason), reason)
+
+    def _record_rollback(self, header: dict[str, Any], reason: str) -> GraphCommit | None:
+        """A commit that changes nothing, so that the history of the branch shows the rollback; None without a branch.
+
+        Its idempotency key makes two recoveries publish one.
+        """
+        tip = self._tips.of(header["branch"], header["native_branch"])
+        try:
+            plan = maintenance_plan(
+                require_open(tip.state()), (), kind="recovery", actor=RECOVERY_ACTOR,
+                message=f"rolled back {header['writer_kind']} {header['operation_id']}: {reason}",
+            )  # fmt: skip
+            key = f"rollback:{header['operation_id']}"
+            return self._publisher.publish(
+                replace(plan, recovery_for_actor=header["actor"], idempotency_key=key), keep_intent=True
+            )
+        except (BranchGone, NotFound, MissingData, CorruptGraph):
+            return None
+
+    def discard(self, operation_id: str, *, reason: str, force: bool = False) -> RecoveryRecord:
+        """Give up an intent that cannot be read: its objects are moved to quarantine, and the audit says so.
+
+        What it staged loses its protection and is collected like any other garbage. An intent that can be read is
+        resolved by `run`, and one whose lease is held may have a live owner: both are refused without `force`.
+        """
+        self._store.require_writable()
+        files = next((f for f in self._intents.list() if f.commit_id == operation_id), None)
+        if files is None:
+            raise NotFound(f"there is no intent {operation_id!r}", hint="`omnigraph recovery list` shows them")
+        pending = self._describe(files, self._is_expired(files, self._store.store_clock()))
+        if not force and (pending.state != "invalid" or not pending.lease_expired):
+            what = "can be read" if pending.state != "invalid" else "is held: its owner may be alive"
+            raise ConflictError(
+                f"intent {operation_id} {what}", hint="`omnigraph recovery run` resolves it; --force discards it anyway"
+            )
+        self._intents.mark_aborted(operation_id)
+        self._intents.quarantine(files)
+        header = {
+            "actor": pending.actor, "writer_kind": pending.writer_kind or "unknown",
+            "branch": pending.branch or "", "tables": (),
+        }  # fmt: skip
+        return self._close(files, header, ROLLED_BACK, None, f"discarded: {reason}")
 
     def _close(
         self, files: IntentFiles, header: dict[str, Any], kind: str, commit: GraphCommit | None, reason: str

@@ -61,6 +61,7 @@ class Repository:
 
     def head(self, branch: str = MAIN) -> ManifestState:
         """The newest state of a branch."""
+        self.recovery.sweep_after_reads()
         return self.refs.head(branch)
 
     def recent_head(self, branch: str = MAIN) -> ManifestState:
@@ -147,6 +148,7 @@ class Repository:
     def create_branch(self, name: str, source: Target = MAIN) -> Branch:
         """A branch from a branch, a tag, a commit id or a manifest version."""
         self.store.require_writable()
+        self.recovery.sweep_if_due()
         state = self.resolve(source)
         branch = self.refs.create(name, state)
         if state is not self.tips.of(state.branch, state.native_branch).known:

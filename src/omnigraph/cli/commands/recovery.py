@@ -1,13 +1,15 @@
-"""`recovery list`, `recovery run` and `recovery audit`: writes whose writer died half-way."""
+"""`recovery list`, `run`, `discard` and `audit`: writes whose writer died half-way."""
 
 from __future__ import annotations
 
 import json as jsonlib
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from omnigraph.cli import options
-from omnigraph.cli.output import print_json, print_table, time_text
+from omnigraph.cli.output import print_json, print_line, print_table, time_text
 
 if TYPE_CHECKING:
     from omnigraph.graph import Graph
@@ -45,6 +47,26 @@ def run(
     graph = options.open_to_write("recovery run", where, quiet=quiet)
     graph.recovery.run()
     _show([row for row in _audit(graph) if row["operation_id"] not in before], "resolved", json=json)
+
+
+@app.command("discard")
+def discard(
+    operation: Annotated[str, typer.Argument(metavar="ID", help="The write, as `recovery list` shows it.")],
+    uri: options.Uri = None,
+    *,
+    reason: Annotated[str, typer.Option("--reason", help="Why; goes into the audit.")] = "",
+    force: Annotated[bool, typer.Option("--force", help="Also a write that can be read or may be alive.")] = False,
+    store: options.Store = None,
+    quiet: options.Quiet = False,
+    json: options.Json = False,
+) -> None:
+    """Give up a write whose intent cannot be read. Its bytes are kept in `__quarantine/`."""
+    graph = options.open_to_write("recovery discard", options.location(uri, store), quiet=quiet)
+    record = asdict(graph.recovery.discard(operation, reason=reason, force=force))
+    if json:
+        print_json(record)
+    else:
+        print_line(f"discarded {operation}; its objects are in __quarantine/")
 
 
 @app.command("audit")
