@@ -2,7 +2,7 @@
 
 Declaring an index builds nothing, and no answer depends on one: an index only changes how an answer is found. Kinds
 follow from types: numbers, Bool, Date, DateTime and enums get a BTREE, vectors an IVF index, free text a full-text
-index that is kept as derived state, lists none. Ids and edge ends always have a BTREE.
+index that is kept as derived state and, where texts are short, a BTREE, lists none. Ids and edge ends always have one.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from omnigraph.schema.catalog import Catalog, EntityType
 from omnigraph.storage.crew import HERE, Crew
 from omnigraph.storage.effects import Reshape
 from omnigraph.storage.indexes import extend_btrees
-from omnigraph.storage.search_indexes import WantedIndex, build_vectors, rows_of, uncovered
-from omnigraph.storage.tables import Table
+from omnigraph.storage.search_indexes import WantedIndex, build_vectors, is_suitable, rows_of, uncovered
+from omnigraph.storage.tables import Table, TableStore
 from omnigraph.versioning.commits import GraphCommit
 from omnigraph.versioning.plan import TableChange
 from omnigraph.versioning.refs import MAIN
@@ -57,8 +57,9 @@ def wanted_indexes(entity: EntityType) -> Iterator[tuple[str, WantedIndex | None
     if entity.table_key.startswith("edge:"):
         yield "src", WantedIndex("src", "btree")
         yield "dst", WantedIndex("dst", "btree")
-    # A key of one property is the id itself.
-    seen = {"id", "src", "dst", *(entity.key if len(entity.key) == 1 else ())}
+    seen = {"id", "src", "dst"}
+    if len(entity.key) == 1 and entity.property(entity.key[0]).type.scalar is Scalar.STRING:
+        seen.add(entity.key[0])  # its text is the id; other keys are only looked up by it, and sort otherwise
     for index in entity.indexes:
         for name in index.properties:
             if name in seen:
@@ -70,9 +71,16 @@ def wanted_indexes(entity: EntityType) -> Iterator[tuple[str, WantedIndex | None
             elif kind.is_list or kind.scalar is Scalar.BLOB:
                 continue
             elif kind.scalar is Scalar.STRING and not kind.is_enum:
+                yield name, WantedIndex(entity.property(name).column, "btree", is_text=True)
                 yield name, None
             else:
                 yield name, WantedIndex(entity.property(name).column, "btree")
+
+
+def suitable_indexes(store: TableStore, table: Table, entity: EntityType) -> list[tuple[str, WantedIndex | None]]:
+    """The wanted indexes of a type that its table should have."""
+    wanted = wanted_indexes(entity)
+    return [(name, index) for name, index in wanted if index is None or is_suitable(store, table, index)]
 
 
 def index_status(repository: Repository, branch: str = MAIN) -> tuple[IndexStatus, ...]:
@@ -82,7 +90,7 @@ def index_status(repository: Repository, branch: str = MAIN) -> tuple[IndexStatu
     found: list[IndexStatus] = []
     for key, entry in sorted(state.tables.items()):
         table = open_table(repository.store, entry)
-        for name, wanted in wanted_indexes(catalog.type_of(key)):
+        for name, wanted in suitable_indexes(repository.store.tables, table, catalog.type_of(key)):
             found.append(_status(table, entry, name, wanted))
     return tuple(found)
 
@@ -123,7 +131,7 @@ def _built(
     base = table = open_table(store, entry)
     if not base.fragments:
         return None
-    asked = list(wanted_indexes(catalog.type_of(entry.table_key)))
+    asked = suitable_indexes(store.tables, base, catalog.type_of(entry.table_key))
     columns = [wanted.column for _, wanted in asked if wanted is not None and wanted.kind == "btree"]
     table = extend_btrees(store.tables, table, columns, crew)
     for name, wanted in asked:

@@ -16,11 +16,12 @@ from dataclasses import dataclass, replace
 from omnigraph import logs
 from omnigraph.errors import ConflictError, ExpectedVersionMismatch, InvalidArgument, SchemaMoved
 from omnigraph.maintenance.due import ANYTHING, WORTHWHILE, Thresholds, reasons
-from omnigraph.maintenance.indices import ensure_indices, index_status, wanted_indexes
+from omnigraph.maintenance.indices import ensure_indices, index_status, suitable_indexes, wanted_indexes
 from omnigraph.schema.catalog import EntityType
 from omnigraph.storage.compaction import TARGET_ROWS, prepare
 from omnigraph.storage.crew import HERE, Crew
 from omnigraph.storage.failpoints import Point, hit
+from omnigraph.storage.tables import Table, TableStore
 from omnigraph.versioning.commits import GraphCommit
 from omnigraph.versioning.manifest import ManifestState
 from omnigraph.versioning.plan import Pin, PublishPlan, TableChange
@@ -140,7 +141,9 @@ def _due(repository: Repository, branch: str, wanted: Thresholds, target_rows: i
     state = repository.head(branch)
     catalog = repository.store.catalog(state.schema_hash)
     return {
-        key: reasons(open_table(repository.store, entry), catalog.type_of(key), wanted, target_rows)
+        key: reasons(
+            repository.store.tables, open_table(repository.store, entry), catalog.type_of(key), wanted, target_rows
+        )
         for key, entry in sorted(state.tables.items())
     }
 
@@ -214,9 +217,10 @@ class _Optimizer:
 
         def work(key: str) -> TableChange | None:
             entry = state.tables[key]
-            columns = _btree_columns(catalog.type_of(key))
+            table, entity = open_table(self._store, entry), catalog.type_of(key)
+            columns = _btree_columns(self._store.tables, table, entity)
             found = prepare(
-                self._store.tables, open_table(self._store, entry), columns, entry.high_water,
+                self._store.tables, table, columns, entry.high_water,
                 target_rows=self._target_rows, crew=self._crew,
             )  # fmt: skip
             if found is None:
@@ -239,6 +243,7 @@ class _Optimizer:
         )
 
 
-def _btree_columns(entity: EntityType) -> tuple[str, ...]:
-    wanted = (index.column for _, index in wanted_indexes(entity) if index is not None and index.kind == "btree")
+def _btree_columns(store: TableStore, table: Table, entity: EntityType) -> tuple[str, ...]:
+    asked = suitable_indexes(store, table, entity)
+    wanted = (index.column for _, index in asked if index is not None and index.kind == "btree")
     return tuple(dict.fromkeys((*key_columns(entity), *wanted)))

@@ -23,19 +23,36 @@ Kind = Literal["btree", "vector"]
 MIN_VECTORS = 256
 """Fewer vectors cannot be clustered; comparing all of them is faster anyway."""
 
+LONG_TEXT = 128
+"""Stored bytes for each text, on average, from which on texts are not sorted."""
+
 
 @dataclass(frozen=True, slots=True)
 class WantedIndex:
-    """An index that a schema asks for, on a physical column."""
+    """An index that a schema asks for, on a physical column. `is_text`: of free text, which may be too long to sort."""
 
     column: str
     kind: Kind
     metric: str = "l2"
+    is_text: bool = False
 
     @property
     def name(self) -> str:
         """The name of the index in its table."""
         return index_name(self.column)
+
+
+def is_suitable(store: TableStore, table: Table, wanted: WantedIndex) -> bool:
+    """Whether a table should have an index: all but a BTREE of long texts, which would be a copy of them.
+
+    One that is there stays. The largest fragment speaks for the others.
+    """
+    if not wanted.is_text or not table.fragments or wanted.name in table.index_coverage():
+        return True
+    largest = max(table.fragments.values(), key=lambda fragment: fragment.physical_rows)
+    with translated(f"measuring {wanted.column} of {table.path}"):
+        size = store.files.column_bytes(table.dataset, table.path, largest, wanted.column)
+    return bool(size <= LONG_TEXT * largest.physical_rows)
 
 
 def uncovered(table: Table, wanted: WantedIndex) -> list[int]:
