@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.errors import LimitExceeded
+from omnigraph.query.plan.pushdown import NEVER, sql
 from omnigraph.schema.catalog import EntityType
 from omnigraph.storage.lookup import locate, locate_ahead, rows_by_id
 from omnigraph.storage.tables import Table
@@ -107,7 +108,10 @@ class Overlay:
         if condition.pinned is not None:
             rows = rows_by_id(table, condition.pinned, tail, list(dict.fromkeys((*columns, *tested))))
             return _kept(rows, condition).select(list(columns))
-        found = _kept(table.scan(tested, where=condition.narrow(table)), condition)
+        where = condition.narrow(table)
+        if where == sql(NEVER):
+            return table.schema.empty_table().select(list(columns))
+        found = _kept(table.scan(tested, where=where), condition)
         if set(columns) <= set(tested):
             return found.select(list(columns))
         # What only the test needs is read of all rows, the rest of those that it keeps.
