@@ -40,7 +40,9 @@ def reasons(
     if stored and (stored - rows) / stored > wanted.deleted_share:
         found.append(f"{(stored - rows) / stored:.0%} of the rows deleted")
     for name, index in suitable_indexes(store, table, entity):
-        if index is None or (index.kind == "vector" and rows < MIN_VECTORS):
+        if index is None:
+            continue
+        if index.kind == "vector" and rows < MIN_VECTORS and index.name not in table.index_coverage():
             continue
         bare = rows_of(table, uncovered(table, index))
         if bare >= wanted.uncovered_rows and bare > wanted.uncovered_share * rows:

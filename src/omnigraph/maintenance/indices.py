@@ -12,11 +12,21 @@ from dataclasses import dataclass, replace
 
 from omnigraph.datatypes import Scalar
 from omnigraph.errors import ConflictError
+from omnigraph.execution.arrow.texts import is_kept, is_worth_keeping
 from omnigraph.schema.catalog import Catalog, EntityType
-from omnigraph.storage.crew import HERE, Crew
+from omnigraph.storage.crew import HERE, BuildSegment, Crew
 from omnigraph.storage.effects import Reshape
-from omnigraph.storage.indexes import extend_btrees
-from omnigraph.storage.search_indexes import WantedIndex, build_vectors, is_suitable, rows_of, uncovered
+from omnigraph.storage.indexes import missing_segments
+from omnigraph.storage.search_indexes import (
+    MIN_VECTORS,
+    WantedIndex,
+    crowding_vectors,
+    is_suitable,
+    rows_of,
+    uncovered,
+    vector_work,
+)
+from omnigraph.storage.staged import reindexed
 from omnigraph.storage.tables import Table, TableStore
 from omnigraph.versioning.commits import GraphCommit
 from omnigraph.versioning.plan import TableChange
@@ -24,10 +34,16 @@ from omnigraph.versioning.refs import MAIN
 from omnigraph.versioning.repository import Repository
 from omnigraph.versioning.snapshot import TableEntry
 from omnigraph.versioning.staging import open_table, stage_reshape
+from omnigraph.versioning.store import GraphStore
 from omnigraph.versioning.upkeep import maintenance_plan
 
 _ATTEMPTS = 5
-INDEXED, PARTIAL, PENDING, DERIVED = "indexed", "partial", "pending", "derived"
+INDEXED, PARTIAL, PENDING = "indexed", "partial", "pending"
+TEXT = "text"
+NOT_YET = "rows outside the index are read one by one; the next optimize or index build covers them"
+TOO_FEW = f"vectors are compared one by one; an index is built from {MIN_VECTORS} on"
+MADE_BY_SEARCH = "made and kept by the first search"
+MADE_IN_MEMORY = "so few rows are indexed in memory by whoever searches them"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +107,11 @@ def index_status(repository: Repository, branch: str = MAIN) -> tuple[IndexStatu
     for key, entry in sorted(state.tables.items()):
         table = open_table(repository.store, entry)
         for name, wanted in suitable_indexes(repository.store.tables, table, catalog.type_of(key)):
-            found.append(_status(table, entry, name, wanted))
+            if wanted is None:
+                column = catalog.type_of(key).property(name).column
+                found.append(_text_status(repository.store, entry, name, column))
+            else:
+                found.append(_status(table, entry, name, wanted))
     return tuple(found)
 
 
@@ -121,33 +141,48 @@ def _ensured(repository: Repository, branch: str, actor: str | None, crew: Crew)
         plan = maintenance_plan(state, changes, kind="ensure_indices", message=message, actor=actor)
         commit = repository.publisher.publish(plan)
     found = index_status(repository, branch)
-    return IndexReport(tuple(replace(s, reason=reasons.get((s.table_key, s.property))) for s in found), commit)
+    told = (replace(s, reason=reasons.get((s.table_key, s.property), s.reason)) for s in found)
+    return IndexReport(tuple(told), commit)
 
 
 def _built(
     repository: Repository, entry: TableEntry, catalog: Catalog, reasons: dict[tuple[str, str], str], crew: Crew
 ) -> TableChange | None:
     store = repository.store
-    base = table = open_table(store, entry)
+    base = open_table(store, entry)
     if not base.fragments:
         return None
     asked = suitable_indexes(store.tables, base, catalog.type_of(entry.table_key))
+    vectors = {name: wanted for name, wanted in asked if wanted is not None and wanted.kind == "vector"}
+    table = reindexed(store.tables, base, dropped=crowding_vectors(base, list(vectors.values())))
+    works: list[BuildSegment] = []
+    for name, wanted in vectors.items():
+        work, reason = vector_work(table, wanted)
+        works += work
+        if reason is not None:
+            reasons[(entry.table_key, name)] = reason
     columns = [wanted.column for _, wanted in asked if wanted is not None and wanted.kind == "btree"]
-    table = extend_btrees(store.tables, table, columns, crew)
-    for name, wanted in asked:
-        if wanted is not None and wanted.kind == "vector":
-            table, reason = build_vectors(store.tables, table, wanted, crew)
-            if reason is not None:
-                reasons[(entry.table_key, name)] = reason
+    table = reindexed(store.tables, table, missing_segments(store.tables, table, columns, crew, works))
     if table.version == base.version:
         return None
     return stage_reshape(store, entry, table, Reshape("ensure_indices"))
 
 
-def _status(table: Table, entry: TableEntry, name: str, wanted: WantedIndex | None) -> IndexStatus:
+def _status(table: Table, entry: TableEntry, name: str, wanted: WantedIndex) -> IndexStatus:
     rows = entry.row_count
-    if wanted is None:
-        return IndexStatus(entry.table_key, name, "text", DERIVED, rows, rows)
     covered = rows - rows_of(table, uncovered(table, wanted))
     state = INDEXED if covered == rows else (PARTIAL if covered else PENDING)
-    return IndexStatus(entry.table_key, name, wanted.kind, state, covered, rows)
+    reason = None
+    if covered < rows:
+        too_few = wanted.kind == "vector" and rows < MIN_VECTORS and wanted.name not in table.index_coverage()
+        reason = TOO_FEW if too_few else NOT_YET
+    return IndexStatus(entry.table_key, name, wanted.kind, state, covered, rows, reason)
+
+
+def _text_status(store: GraphStore, entry: TableEntry, name: str, column: str) -> IndexStatus:
+    """The full-text index of a property, which searches make: it is there when one of them has kept it."""
+    rows = entry.row_count
+    if not rows or is_kept(store, entry, column):
+        return IndexStatus(entry.table_key, name, TEXT, INDEXED, rows, rows)
+    reason = MADE_BY_SEARCH if is_worth_keeping(store, entry) else MADE_IN_MEMORY
+    return IndexStatus(entry.table_key, name, TEXT, PENDING, 0, rows, reason)

@@ -56,7 +56,7 @@ def data_file(fragment: FragmentMetadata) -> str:
     return str(fragment.files[0]._path)
 
 
-def segment_files(uuid: str, kind: str = "BTree") -> list[str]:
+def segment_files(uuid: str, kind: str) -> list[str]:
     """Paths, relative to the table, of the files of an index segment."""
     return [f"_indices/{uuid}/{name}" for name in _INDEX_FILES[kind]]
 

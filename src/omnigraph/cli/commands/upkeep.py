@@ -75,7 +75,7 @@ def optimize(
             t.table_key,
             f"{t.fragments_removed} -> {t.fragments_added}" if t.committed and t.fragments_removed else "-",
             _outcome(t),
-            ", ".join(t.pending_indexes) or "-",
+            "; ".join(f"{p.property}: {p.reason}" for p in t.pending_indexes) or "-",
         )
         for t in report.tables
     ]
