@@ -14,6 +14,7 @@ import pyarrow as pa
 from lance import LanceDataset, LanceOperation
 from lance.fragment import FragmentMetadata
 
+from omnigraph.storage.caches import open_session
 from omnigraph.storage.calls import record
 from omnigraph.storage.data_files import DataFiles
 from omnigraph.storage.durability import Durability
@@ -300,7 +301,7 @@ class TableStore:
         self.durability = durability
         self.files = DataFiles(root, self.options)
         self._pages = IndexPages(root, self.options)
-        self.session = lance.Session()
+        self.session = open_session()
         self._warm_segments: set[str] = set()  # index segments that the session's cache has read whole
         self._handles: OrderedDict[tuple[str, int], Table] = OrderedDict()
         self._lock = threading.Lock()
