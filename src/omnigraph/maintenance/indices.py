@@ -40,10 +40,10 @@ from omnigraph.versioning.upkeep import maintenance_plan
 _ATTEMPTS = 5
 INDEXED, PARTIAL, PENDING = "indexed", "partial", "pending"
 TEXT = "text"
-NOT_YET = "rows outside the index are read one by one; the next optimize or index build covers them"
-TOO_FEW = f"vectors are compared one by one; an index is built from {MIN_VECTORS} on"
+NOT_YET = "covered by the next optimize"
+TOO_FEW = f"compared one by one; indexed from {MIN_VECTORS} vectors on"
 MADE_BY_SEARCH = "made and kept by the first search"
-MADE_IN_MEMORY = "so few rows are indexed in memory by whoever searches them"
+MADE_IN_MEMORY = "so few rows are indexed in memory by each process"
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,7 +77,7 @@ def vector_work(table: Table, wanted: WantedIndex) -> tuple[list[BuildSegment], 
     vectors = _vectors(table, wanted.column, lacking)
     is_new = wanted.name not in table.index_coverage()
     if is_new and vectors < MIN_VECTORS:
-        return [], f"{vectors} vectors, compared one by one; an index is built from {MIN_VECTORS} on"
+        return [], f"{vectors} vectors, compared one by one; indexed from {MIN_VECTORS} on"
     options: dict[str, Any] = {"metric": wanted.metric, "num_partitions": partitions(vectors)}
     if vectors < MIN_VECTORS:
         width = table.schema.field(wanted.column).type.list_size

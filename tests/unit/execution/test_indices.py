@@ -132,7 +132,7 @@ def test_optimize_says_why_an_index_is_pending(tmp_path: Path) -> None:
     (table,) = [t for t in graph.maintenance.optimize().tables if t.pending_indexes]
     (pending,) = table.pending_indexes
     assert (table.table_key, pending.property) == ("node:Doc", "v")
-    assert pending.reason == "vectors are compared one by one; an index is built from 256 on"
+    assert pending.reason == "compared one by one; indexed from 256 vectors on"
     assert graph.query(NEAREST, params={"v": [1.0] * 8}).row_count == 10
 
 
@@ -144,7 +144,7 @@ def test_a_text_index_covers_nothing_until_a_search_has_kept_it(graph: Graph) ->
 
     keeps = Settings(derived_min_rows=0)
     assert text(keeps) == ("pending", 0, "made and kept by the first search")
-    assert text(Settings()) == ("pending", 0, "so few rows are indexed in memory by whoever searches them")
+    assert text(Settings()) == ("pending", 0, "so few rows are indexed in memory by each process")
     searcher = Graph.open(graph.uri, settings=keeps)
     searcher.query('query q() { match { $d: Doc  search($d.title, "1234") } return { $d.slug } }')
     searcher._store.workers.shutdown(wait=True)
@@ -219,7 +219,7 @@ def test_too_few_vectors_are_pending_with_a_reason(tmp_path: Path) -> None:
     (status,) = [i for i in report.indexes if i.property == "v"]
     assert (status.state, status.reason) == (
         "pending",
-        "20 vectors, compared one by one; an index is built from 256 on",
+        "20 vectors, compared one by one; indexed from 256 on",
     )
     assert graph.query(NEAREST, params={"v": [1.0] * 8}).row_count == 10
 
