@@ -19,6 +19,7 @@ from omnigraph.storage.effects import Reshape
 from omnigraph.storage.indexes import missing_segments
 from omnigraph.storage.search_indexes import (
     MIN_VECTORS,
+    TOO_FEW,
     WantedIndex,
     crowding_vectors,
     is_suitable,
@@ -41,7 +42,6 @@ _ATTEMPTS = 5
 INDEXED, PARTIAL, PENDING = "indexed", "partial", "pending"
 TEXT = "text"
 NOT_YET = "covered by the next optimize"
-TOO_FEW = f"compared one by one; indexed from {MIN_VECTORS} vectors on"
 MADE_BY_SEARCH = "made and kept by the first search"
 MADE_IN_MEMORY = "so few rows are indexed in memory by each process"
 

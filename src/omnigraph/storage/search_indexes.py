@@ -23,6 +23,7 @@ Kind = Literal["btree", "vector"]
 MIN_VECTORS = 256
 """Fewer vectors are not clustered; comparing all of them is faster anyway."""
 
+TOO_FEW = f"compared one by one; indexed from {MIN_VECTORS} vectors on"
 LONG_TEXT = 128
 """Stored bytes for each text, on average, from which on texts are not sorted."""
 
@@ -74,10 +75,11 @@ def vector_work(table: Table, wanted: WantedIndex) -> tuple[list[BuildSegment], 
     lacking = uncovered(table, wanted)
     if not lacking:
         return [], None
-    vectors = _vectors(table, wanted.column, lacking)
     is_new = wanted.name not in table.index_coverage()
+    # Where even all rows would be too few, none has to be looked at.
+    vectors = 0 if is_new and rows_of(table, lacking) < MIN_VECTORS else _vectors(table, wanted.column, lacking)
     if is_new and vectors < MIN_VECTORS:
-        return [], f"{vectors} vectors, compared one by one; indexed from {MIN_VECTORS} on"
+        return [], TOO_FEW
     options: dict[str, Any] = {"metric": wanted.metric, "num_partitions": partitions(vectors)}
     if vectors < MIN_VECTORS:
         width = table.schema.field(wanted.column).type.list_size
