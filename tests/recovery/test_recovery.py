@@ -229,7 +229,11 @@ def test_a_lost_requirement_rolls_back_and_the_rival_stays(uri: str) -> None:
     [row] = audit(uri)
     [commit] = Graph.open(uri).commits.list(actor=RECOVERY_ACTOR)
     assert (row["recovery_kind"], row["graph_commit_id"]) == ("RolledBack", commit.graph_commit_id)
-    assert (commit.kind, commit.op_class, commit.recovery_for_actor) == ("recovery", "maintenance", row["recovery_for_actor"])
+    assert (commit.kind, commit.op_class, commit.recovery_for_actor) == (
+        "recovery",
+        "maintenance",
+        row["recovery_for_actor"],
+    )
     assert row["operation_id"] in (commit.message or "")
     assert not list(Graph.open(uri).commits.changes(commit.graph_commit_id)), "it changes nothing"
     assert persons(uri) == {"ann", "bob"}

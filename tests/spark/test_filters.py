@@ -98,8 +98,9 @@ def test_the_filter_option(spark: Any, graph: Graph, text: str) -> None:
 def test_what_storage_is_told(graph: Graph) -> None:
     catalog = graph.catalog()
     person = catalog.node("Person")
-    age = person.property("age").column
-    assert RowFilter.of("age > 3 and rank < 2", person, catalog).pushed == f"`{age}` > 3"
+    age, rank = (person.property(name).column for name in ("age", "rank"))
+    assert RowFilter.of("age > 3 and rank < 2", person, catalog).pushed == f"`{age}` > 3 AND `{rank}` < 2.0"
+    assert RowFilter.of("age > 3 and not (rank < 2)", person, catalog).pushed == f"`{age}` > 3"
     assert RowFilter.of("age > 3000000000", person, catalog).pushed == "FALSE"
     assert RowFilter.of("not (age > 3)", person, catalog).pushed is None
     assert RowFilter.of('from = "p01"', catalog.edge("Knows"), catalog).pushed == "`src` = 'p01'"

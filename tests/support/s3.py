@@ -15,16 +15,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-_LINE = re.compile(r"(GET|HEAD|PUT|POST|DELETE) (/\S*) (\d{3})")
+_LINE = re.compile(r"(GET|HEAD|PUT|POST|DELETE) (/\S*) (\d{3}) (\d+)")
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request that reached the server."""
+    """One request that reached the server, and the bytes that it answered with."""
 
     method: str
     path: str
     status: int
+    size: int
 
     @property
     def is_list(self) -> bool:
@@ -47,7 +48,7 @@ class S3Server:
         for line in self._log.read_text().splitlines():
             match = _LINE.fullmatch(line)
             assert match, f"uncountable request line: {line!r}"
-            found.append(Request(match[1], match[2], int(match[3])))
+            found.append(Request(match[1], match[2], int(match[3]), int(match[4])))
         return found
 
     def create_bucket(self, name: str) -> None:

@@ -1,7 +1,7 @@
 """A real S3 server for tests: moto behind a counter that writes one line per request.
 
 Run as a process: `python -m tests.support.s3_process PORT LOGFILE`. The log is the truth for cost tests: every line is
-`METHOD SP PATH?QUERY SP STATUS`, written after the response is known.
+`METHOD SP PATH?QUERY SP STATUS SP BYTES` (of the response), written after the response is known.
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ class CountingApp:
         def record(status: str, headers: list[tuple[str, str]], *rest: Any) -> Any:
             path = environ.get("RAW_URI") or environ["PATH_INFO"]
             if not path.startswith(HIDDEN_PREFIX):
+                sent = next((value for name, value in headers if name.lower() == "content-length"), "0")
                 with self._lock:
-                    self._log.write(f"{environ['REQUEST_METHOD']} {path} {status.split()[0]}\n")
+                    self._log.write(f"{environ['REQUEST_METHOD']} {path} {status.split()[0]} {sent}\n")
             return start_response(status, headers, *rest)
 
         is_decision = environ["REQUEST_METHOD"] != "GET" and any(name in environ for name in CONDITIONS)

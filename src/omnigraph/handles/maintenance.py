@@ -67,9 +67,12 @@ class Maintenance:
         """Read the whole graph and report whatever does not fit. Changes nothing."""
         return fsck(self._repository)
 
-    def stats(self, branch: str = MAIN) -> GraphStats:
-        """Sizes, fragments, index coverage, history and what a cleanup would free."""
-        return stats(self._repository, branch)
+    def stats(self, branch: str = MAIN, *, garbage: bool = False) -> GraphStats:
+        """Sizes, fragments, index coverage and history, from metadata of the newest state and one listing.
+
+        With `garbage` also what a cleanup would free, which reads every version.
+        """
+        return stats(self._repository, branch, garbage=garbage)
 
     def cleanup(
         self, keep: int | None = 10, older_than: dt.timedelta | float | None = None, confirm: bool = False,

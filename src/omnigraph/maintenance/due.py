@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from omnigraph.maintenance.indices import wanted_indexes
+from omnigraph.maintenance.indices import suitable_indexes
 from omnigraph.schema.catalog import EntityType
 from omnigraph.storage.search_indexes import MIN_VECTORS, rows_of, uncovered
-from omnigraph.storage.tables import Table
+from omnigraph.storage.tables import Table, TableStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,9 @@ WORTHWHILE = Thresholds(small_fragments=32, deleted_share=0.2, uncovered_rows=10
 """What `auto` waits for: less than that, no reader notices."""
 
 
-def reasons(table: Table, entity: EntityType, wanted: Thresholds, target_rows: int) -> tuple[str, ...]:
+def reasons(
+    store: TableStore, table: Table, entity: EntityType, wanted: Thresholds, target_rows: int
+) -> tuple[str, ...]:
     """Why a table should be optimized; empty when it need not be."""
     fragments = table.fragments.values()
     rows = sum(f.num_rows for f in fragments)
@@ -37,8 +39,10 @@ def reasons(table: Table, entity: EntityType, wanted: Thresholds, target_rows: i
         found.append(f"{small} small fragments")
     if stored and (stored - rows) / stored > wanted.deleted_share:
         found.append(f"{(stored - rows) / stored:.0%} of the rows deleted")
-    for name, index in wanted_indexes(entity):
-        if index is None or (index.kind == "vector" and rows < MIN_VECTORS):
+    for name, index in suitable_indexes(store, table, entity):
+        if index is None:
+            continue
+        if index.kind == "vector" and rows < MIN_VECTORS and index.name not in table.index_coverage():
             continue
         bare = rows_of(table, uncovered(table, index))
         if bare >= wanted.uncovered_rows and bare > wanted.uncovered_share * rows:

@@ -2,7 +2,7 @@
 
 Declaring an index builds nothing, and no answer depends on one: an index only changes how an answer is found. Kinds
 follow from types: numbers, Bool, Date, DateTime and enums get a BTREE, vectors an IVF index, free text a full-text
-index that is kept as derived state, lists none. Ids and edge ends always have a BTREE.
+index that is kept as derived state and, where texts are short, a BTREE, lists none. Ids and edge ends always have one.
 """
 
 from __future__ import annotations
@@ -12,22 +12,38 @@ from dataclasses import dataclass, replace
 
 from omnigraph.datatypes import Scalar
 from omnigraph.errors import ConflictError
+from omnigraph.execution.arrow.texts import is_kept, is_worth_keeping
 from omnigraph.schema.catalog import Catalog, EntityType
-from omnigraph.storage.crew import HERE, Crew
+from omnigraph.storage.crew import HERE, BuildSegment, Crew
 from omnigraph.storage.effects import Reshape
-from omnigraph.storage.indexes import extend_btrees
-from omnigraph.storage.search_indexes import WantedIndex, build_vectors, rows_of, uncovered
-from omnigraph.storage.tables import Table
+from omnigraph.storage.indexes import missing_segments
+from omnigraph.storage.search_indexes import (
+    MIN_VECTORS,
+    TOO_FEW,
+    WantedIndex,
+    crowding_vectors,
+    is_suitable,
+    rows_of,
+    uncovered,
+    vector_work,
+)
+from omnigraph.storage.staged import reindexed
+from omnigraph.storage.tables import Table, TableStore
 from omnigraph.versioning.commits import GraphCommit
 from omnigraph.versioning.plan import TableChange
 from omnigraph.versioning.refs import MAIN
 from omnigraph.versioning.repository import Repository
 from omnigraph.versioning.snapshot import TableEntry
 from omnigraph.versioning.staging import open_table, stage_reshape
+from omnigraph.versioning.store import GraphStore
 from omnigraph.versioning.upkeep import maintenance_plan
 
 _ATTEMPTS = 5
-INDEXED, PARTIAL, PENDING, DERIVED = "indexed", "partial", "pending", "derived"
+INDEXED, PARTIAL, PENDING = "indexed", "partial", "pending"
+TEXT = "text"
+NOT_YET = "covered by the next optimize"
+MADE_BY_SEARCH = "made and kept by the first search"
+MADE_IN_MEMORY = "so few rows are indexed in memory by each process"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +73,9 @@ def wanted_indexes(entity: EntityType) -> Iterator[tuple[str, WantedIndex | None
     if entity.table_key.startswith("edge:"):
         yield "src", WantedIndex("src", "btree")
         yield "dst", WantedIndex("dst", "btree")
-    # A key of one property is the id itself.
-    seen = {"id", "src", "dst", *(entity.key if len(entity.key) == 1 else ())}
+    seen = {"id", "src", "dst"}
+    if len(entity.key) == 1 and entity.property(entity.key[0]).type.scalar is Scalar.STRING:
+        seen.add(entity.key[0])  # its text is the id; other keys are only looked up by it, and sort otherwise
     for index in entity.indexes:
         for name in index.properties:
             if name in seen:
@@ -70,9 +87,16 @@ def wanted_indexes(entity: EntityType) -> Iterator[tuple[str, WantedIndex | None
             elif kind.is_list or kind.scalar is Scalar.BLOB:
                 continue
             elif kind.scalar is Scalar.STRING and not kind.is_enum:
+                yield name, WantedIndex(entity.property(name).column, "btree", is_text=True)
                 yield name, None
             else:
                 yield name, WantedIndex(entity.property(name).column, "btree")
+
+
+def suitable_indexes(store: TableStore, table: Table, entity: EntityType) -> list[tuple[str, WantedIndex | None]]:
+    """The wanted indexes of a type that its table should have."""
+    wanted = wanted_indexes(entity)
+    return [(name, index) for name, index in wanted if index is None or is_suitable(store, table, index)]
 
 
 def index_status(repository: Repository, branch: str = MAIN) -> tuple[IndexStatus, ...]:
@@ -82,8 +106,12 @@ def index_status(repository: Repository, branch: str = MAIN) -> tuple[IndexStatu
     found: list[IndexStatus] = []
     for key, entry in sorted(state.tables.items()):
         table = open_table(repository.store, entry)
-        for name, wanted in wanted_indexes(catalog.type_of(key)):
-            found.append(_status(table, entry, name, wanted))
+        for name, wanted in suitable_indexes(repository.store.tables, table, catalog.type_of(key)):
+            if wanted is None:
+                column = catalog.type_of(key).property(name).column
+                found.append(_text_status(repository.store, entry, name, column))
+            else:
+                found.append(_status(table, entry, name, wanted))
     return tuple(found)
 
 
@@ -114,33 +142,48 @@ def _ensured(repository: Repository, branch: str, actor: str | None, crew: Crew)
         plan = maintenance_plan(state, changes, kind="ensure_indices", message=message, actor=actor)
         commit = repository.publisher.publish(plan)
     found = index_status(repository, branch)
-    return IndexReport(tuple(replace(s, reason=reasons.get((s.table_key, s.property))) for s in found), commit)
+    told = (replace(s, reason=reasons.get((s.table_key, s.property), s.reason)) for s in found)
+    return IndexReport(tuple(told), commit)
 
 
 def _built(
     repository: Repository, entry: TableEntry, catalog: Catalog, reasons: dict[tuple[str, str], str], crew: Crew
 ) -> TableChange | None:
     store = repository.store
-    base = table = open_table(store, entry)
+    base = open_table(store, entry)
     if not base.fragments:
         return None
-    asked = list(wanted_indexes(catalog.type_of(entry.table_key)))
+    asked = suitable_indexes(store.tables, base, catalog.type_of(entry.table_key))
+    vectors = {name: wanted for name, wanted in asked if wanted is not None and wanted.kind == "vector"}
+    table = reindexed(store.tables, base, dropped=crowding_vectors(base, list(vectors.values())))
+    works: list[BuildSegment] = []
+    for name, wanted in vectors.items():
+        work, reason = vector_work(table, wanted)
+        works += work
+        if reason is not None:
+            reasons[(entry.table_key, name)] = reason
     columns = [wanted.column for _, wanted in asked if wanted is not None and wanted.kind == "btree"]
-    table = extend_btrees(store.tables, table, columns, crew)
-    for name, wanted in asked:
-        if wanted is not None and wanted.kind == "vector":
-            table, reason = build_vectors(store.tables, table, wanted, crew)
-            if reason is not None:
-                reasons[(entry.table_key, name)] = reason
+    table = reindexed(store.tables, table, missing_segments(store.tables, table, columns, crew, works))
     if table.version == base.version:
         return None
     return stage_reshape(store, entry, table, Reshape("ensure_indices"))
 
 
-def _status(table: Table, entry: TableEntry, name: str, wanted: WantedIndex | None) -> IndexStatus:
+def _status(table: Table, entry: TableEntry, name: str, wanted: WantedIndex) -> IndexStatus:
     rows = entry.row_count
-    if wanted is None:
-        return IndexStatus(entry.table_key, name, "text", DERIVED, rows, rows)
     covered = rows - rows_of(table, uncovered(table, wanted))
     state = INDEXED if covered == rows else (PARTIAL if covered else PENDING)
-    return IndexStatus(entry.table_key, name, wanted.kind, state, covered, rows)
+    reason = None
+    if covered < rows:
+        too_few = wanted.kind == "vector" and rows < MIN_VECTORS and wanted.name not in table.index_coverage()
+        reason = TOO_FEW if too_few else NOT_YET
+    return IndexStatus(entry.table_key, name, wanted.kind, state, covered, rows, reason)
+
+
+def _text_status(store: GraphStore, entry: TableEntry, name: str, column: str) -> IndexStatus:
+    """The full-text index of a property, which searches make: it is there when one of them has kept it."""
+    rows = entry.row_count
+    if not rows or is_kept(store, entry, column):
+        return IndexStatus(entry.table_key, name, TEXT, INDEXED, rows, rows)
+    reason = MADE_BY_SEARCH if is_worth_keeping(store, entry) else MADE_IN_MEMORY
+    return IndexStatus(entry.table_key, name, TEXT, PENDING, 0, rows, reason)

@@ -14,10 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from omnigraph import logs
-from omnigraph.errors import ConflictError, ExpectedVersionMismatch, InvalidArgument, SchemaMoved
+from omnigraph.errors import ExpectedVersionMismatch, InvalidArgument, SchemaMoved
 from omnigraph.maintenance.due import ANYTHING, WORTHWHILE, Thresholds, reasons
-from omnigraph.maintenance.indices import ensure_indices, index_status, wanted_indexes
-from omnigraph.schema.catalog import EntityType
+from omnigraph.maintenance.indices import TEXT, index_status, suitable_indexes
 from omnigraph.storage.compaction import TARGET_ROWS, prepare
 from omnigraph.storage.crew import HERE, Crew
 from omnigraph.storage.failpoints import Point, hit
@@ -39,6 +38,14 @@ _LONGEST_REST = 2.0
 
 
 @dataclass(frozen=True, slots=True)
+class PendingIndex:
+    """An index that does not cover all rows of its table after a run, and why. Answers are right meanwhile."""
+
+    property: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class TableOptimizeStats:
     """What was done to one table. `skipped` says why nothing was, where something would have been worth it.
 
@@ -50,7 +57,7 @@ class TableOptimizeStats:
     fragments_added: int = 0
     committed: bool = False
     skipped: str | None = None
-    pending_indexes: tuple[str, ...] = ()
+    pending_indexes: tuple[PendingIndex, ...] = ()
     due: tuple[str, ...] = ()
 
 
@@ -109,13 +116,11 @@ def optimize(
     state = repository.head(branch)
     chosen = [key for key in due if due[key]] if auto else None
     done = _Optimizer(repository, branch, actor, target_rows, crew).run(state, chosen)
-    vectors = _with_vector_indexes(repository, branch, actor, crew)
-    pending: dict[str, list[str]] = {}
+    pending: dict[str, list[PendingIndex]] = {}
     for status in index_status(repository, branch):
-        if status.covered_rows < status.rows:
-            pending.setdefault(status.table_key, []).append(status.property)
-    own = sum(commit is not None for commit in (done.commit, vectors))
-    others = repository.recent_head(branch).version - state.version - own
+        if status.covered_rows < status.rows and status.kind != TEXT:
+            pending.setdefault(status.table_key, []).append(PendingIndex(status.property, status.reason or ""))
+    others = repository.recent_head(branch).version - state.version - (done.commit is not None)
     seconds = pace.clock() - begun
     pace.ran(seconds, beside_writers=others > 0)
     _tell(repository, done, seconds)
@@ -123,7 +128,7 @@ def optimize(
         replace(t, pending_indexes=tuple(pending.get(t.table_key, ())), due=due.get(t.table_key, ()))
         for t in done.tables
     )
-    return replace(done, tables=tables, commit=vectors or done.commit)
+    return replace(done, tables=tables)
 
 
 def _tell(repository: Repository, done: OptimizeReport, seconds: float) -> None:
@@ -140,21 +145,11 @@ def _due(repository: Repository, branch: str, wanted: Thresholds, target_rows: i
     state = repository.head(branch)
     catalog = repository.store.catalog(state.schema_hash)
     return {
-        key: reasons(open_table(repository.store, entry), catalog.type_of(key), wanted, target_rows)
+        key: reasons(
+            repository.store.tables, open_table(repository.store, entry), catalog.type_of(key), wanted, target_rows
+        )
         for key, entry in sorted(state.tables.items())
     }
-
-
-def _with_vector_indexes(repository: Repository, branch: str, actor: str | None, crew: Crew) -> GraphCommit | None:
-    """Vector indexes are built from the compacted rows; losing them to a writer leaves them for the next run."""
-    catalog = repository.store.catalog(repository.head(branch).schema_hash)
-    kinds = {index.kind for entity in catalog.entity_types for _, index in wanted_indexes(entity) if index is not None}
-    if "vector" not in kinds:
-        return None
-    try:
-        return ensure_indices(repository, branch, actor=actor, crew=crew).commit
-    except ConflictError:
-        return None
 
 
 def concurrency() -> int:
@@ -214,10 +209,12 @@ class _Optimizer:
 
         def work(key: str) -> TableChange | None:
             entry = state.tables[key]
-            columns = _btree_columns(catalog.type_of(key))
+            table, entity = open_table(self._store, entry), catalog.type_of(key)
+            asked = [index for _, index in suitable_indexes(self._store.tables, table, entity) if index is not None]
+            columns = dict.fromkeys((*key_columns(entity), *(i.column for i in asked if i.kind == "btree")))
             found = prepare(
-                self._store.tables, open_table(self._store, entry), columns, entry.high_water,
-                target_rows=self._target_rows, crew=self._crew,
+                self._store.tables, table, tuple(columns), entry.high_water, target_rows=self._target_rows,
+                crew=self._crew, vectors=[index for index in asked if index.kind == "vector"],
             )  # fmt: skip
             if found is None:
                 return None
@@ -237,8 +234,3 @@ class _Optimizer:
         return maintenance_plan(
             state, list(changes.values()), kind="optimize", message=message, actor=self._actor, pins=pins
         )
-
-
-def _btree_columns(entity: EntityType) -> tuple[str, ...]:
-    wanted = (index.column for _, index in wanted_indexes(entity) if index is not None and index.kind == "btree")
-    return tuple(dict.fromkeys((*key_columns(entity), *wanted)))

@@ -1,20 +1,23 @@
-"""`stats`: how large a graph is, how its rows lie, and what a cleanup would free. Reads metadata and listings only."""
+"""`stats`: how large a graph is, how its rows lie and, when asked, what a cleanup would free.
+
+Reads one listing and the newest state of a branch, whatever the number of versions behind it. What a cleanup would free
+is another matter: a preview of it reads every version, so it is made only on request.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from omnigraph.maintenance.cleanup import CleanupPolicy, cleanup
-from omnigraph.maintenance.indices import index_status
-from omnigraph.storage.tracing import TableListing, files_of, is_named, list_table
-from omnigraph.versioning.history import walk
+from omnigraph.maintenance.indices import TEXT, index_status
+from omnigraph.storage.tracing import TableListing, files_of, is_named, listings_of
 from omnigraph.versioning.refs import MAIN
 from omnigraph.versioning.repository import Repository
 from omnigraph.versioning.snapshot import TableEntry
 from omnigraph.versioning.staging import open_table
 
 KEPT = 10
-"""The garbage estimate is what `cleanup --keep 10` would free."""
+"""Garbage is what `cleanup --keep 10` would free."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +37,10 @@ class TableStats:
 
 @dataclass(frozen=True, slots=True)
 class GraphStats:
-    """A graph. `history_depth` counts the commits of the branch, `history_files` those settled out of the manifest."""
+    """A graph. `history_depth` counts the commits of the branch, `history_files` those settled out of the manifest.
+
+    `garbage_bytes` is None unless it was asked for.
+    """
 
     branch: str
     tables: tuple[TableStats, ...]
@@ -46,39 +52,40 @@ class GraphStats:
     manifest_bytes: int
     live_bytes: int
     bytes: int
-    garbage_bytes: int
+    garbage_bytes: int | None = None
 
 
-def stats(repository: Repository, branch: str = MAIN) -> GraphStats:
-    """Measure a graph as seen from one branch."""
+def stats(repository: Repository, branch: str = MAIN, *, garbage: bool = False) -> GraphStats:
+    """Measure a graph as seen from one branch. With `garbage`, preview a cleanup too, which reads every version."""
     state = repository.head(branch)
-    objects = repository.store.objects
     coverage: dict[str, list[float]] = {}
     for status in index_status(repository, branch):
-        coverage.setdefault(status.table_key, []).append(status.covered_rows / status.rows if status.rows else 1.0)
+        if status.kind != TEXT:
+            coverage.setdefault(status.table_key, []).append(status.covered_rows / status.rows if status.rows else 1.0)
+    everything = repository.store.objects.list("")
+    listings = listings_of(everything, {entry.location for entry in state.tables.values()})
     tables = tuple(
-        _table(repository, entry, min(coverage.get(key, [1.0]))) for key, entry in sorted(state.tables.items())
+        _table(repository, entry, listings[entry.location], min(coverage.get(key, [1.0])))
+        for key, entry in sorted(state.tables.items())
     )
-    manifests = objects.list("__manifest/")
-    garbage = cleanup(repository, CleanupPolicy(keep=KEPT))
+    manifests = [info for info in everything if info.path.startswith("__manifest/")]
     return GraphStats(
         branch=branch,
         tables=tables,
         branches=len(repository.refs.list()),
         tags=len(repository.tags.list()),
-        history_depth=sum(1 for _ in walk(objects, state)),
+        history_depth=len(state.commits) + sum(extent.count for extent in state.extents),
         history_files=len(state.extents),
         manifest_versions=sum(info.path.endswith(".manifest") for info in manifests),
         manifest_bytes=sum(info.size for info in manifests),
         live_bytes=sum(table.live_bytes for table in tables),
-        bytes=sum(info.size for info in objects.list("")),
-        garbage_bytes=garbage.bytes_removed,
+        bytes=sum(info.size for info in everything),
+        garbage_bytes=cleanup(repository, CleanupPolicy(keep=KEPT)).bytes_removed if garbage else None,
     )
 
 
-def _table(repository: Repository, entry: TableEntry, coverage: float) -> TableStats:
+def _table(repository: Repository, entry: TableEntry, listing: TableListing, coverage: float) -> TableStats:
     table = open_table(repository.store, entry)
-    listing = list_table(repository.store.objects, entry.location)
     fragments = table.fragments.values()
     return TableStats(
         table_key=entry.table_key,

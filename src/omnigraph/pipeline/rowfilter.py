@@ -41,7 +41,7 @@ class RowFilter:
         props = {each for each in ir.walk(condition) if isinstance(each, ir.Prop)}
         columns = tuple((each, _column(entity, each.name)) for each in sorted(props, key=lambda each: each.name))
         parts = condition.operands if isinstance(condition, ir.And) else (condition,)
-        said = [predicate(each, {}, lambda name: f"`{_column(entity, name)}`") for each in parts if is_pushable(each)]
+        said = [predicate(each, {}, lambda name: _column(entity, name)) for each in parts if is_pushable(each)]
         pushed = NEVER if NEVER in said else " AND ".join(each for each in said if each is not None) or None
         return cls(condition, columns, pushed, dt.datetime.now(dt.UTC))
 

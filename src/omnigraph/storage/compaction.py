@@ -17,6 +17,7 @@ from omnigraph.storage.crew import HERE, Crew, MergeFragments
 from omnigraph.storage.effects import Compacted, Rewritten
 from omnigraph.storage.faults import translated
 from omnigraph.storage.indexes import MAX_SEGMENTS, high_water, index_segments, missing_segments, numbered
+from omnigraph.storage.search_indexes import WantedIndex, crowding_vectors, vector_work
 from omnigraph.storage.staged import reindexed, rewritten
 from omnigraph.storage.tables import Table, TableStore
 
@@ -36,17 +37,17 @@ class CompactionStats:
 
 def prepare(
     store: TableStore, base: Table, columns: Sequence[str], known_high_water: int, *, target_rows: int = TARGET_ROWS,
-    crew: Crew = HERE,
+    crew: Crew = HERE, vectors: Sequence[WantedIndex] = (),
 ) -> tuple[Compacted, CompactionStats] | None:  # fmt: skip
-    """The compaction of a table and the BTREEs of some columns; None when there is nothing to do."""
+    """The compaction of a table with the BTREEs of some columns and its vector indexes; None for nothing to do."""
     if not base.fragments:
         return None
-    table, dropped, is_crowded = _without_segments_in_the_way(store, base, columns, target_rows)
+    table, dropped, is_crowded = _without_segments_in_the_way(store, base, columns, target_rows, vectors)
     groups = _rewritten(store, table, high_water(base, known_high_water) + _ID_GAP, target_rows, crew)
     if not groups and not is_crowded:  # they were not in the way after all
         table, dropped = base, []
     table = rewritten(store, table, groups)
-    segments = missing_segments(store, table, columns, crew)
+    segments = missing_segments(store, table, columns, crew, [w for v in vectors for w in vector_work(table, v)[0]])
     if not groups and not segments:
         return None
     stats = CompactionStats(sum(len(g.old) for g in groups), sum(len(g.new) for g in groups))
@@ -69,7 +70,7 @@ def _rewritten(store: TableStore, table: Table, after: int, target_rows: int, cr
 
 
 def _without_segments_in_the_way(
-    store: TableStore, base: Table, columns: Sequence[str], target_rows: int
+    store: TableStore, base: Table, columns: Sequence[str], target_rows: int, vectors: Sequence[WantedIndex]
 ) -> tuple[Table, list[Index], bool]:
     """Forget segments that stand in the way: fragments are merged only with those that the same segments cover.
 
@@ -78,8 +79,8 @@ def _without_segments_in_the_way(
     """
     small = {i for i, f in base.fragments.items() if f.num_rows < target_rows // 2}
     live = set(base.fragments)
-    doomed: list[Index] = []
-    is_crowded = False
+    doomed = crowding_vectors(base, vectors)
+    is_crowded = bool(doomed)
     for segments in index_segments(base, columns):
         crowded = len(segments) > MAX_SEGMENTS
         if crowded or len(small) > 1:

@@ -1,4 +1,4 @@
-"""A few rows as one data file.
+"""A few rows as one data file, and what a data file says of its columns.
 
 Lance's `write_fragments` begins by planning how any number of rows is split over files, which for a single row takes
 a third of the time. Rows that certainly make one file, and have the very columns of a dataset, are written directly.
@@ -18,6 +18,8 @@ from lance.fragment import DataFile, FragmentMetadata
 
 from omnigraph.storage.layout import GraphRoot
 
+_MAX_KNOWN = 1024
+
 
 class DataFiles:
     """Writes data files below one root."""
@@ -25,6 +27,7 @@ class DataFiles:
     def __init__(self, root: GraphRoot, options: dict[str, str] | None) -> None:
         self._root = root
         self._options = options
+        self._sizes: dict[str, tuple[int, ...]] = {}
 
     @cached_property
     def _session(self) -> LanceFileSession:
@@ -41,6 +44,24 @@ class DataFiles:
         major, minor = map(int, version.split("."))
         file = DataFile(name, leaves, list(range(len(leaves))), major, minor, writer.size_bytes)
         return FragmentMetadata(id=0, files=[file], physical_rows=rows.num_rows)
+
+    def column_bytes(self, dataset: LanceDataset, path: str, fragment: FragmentMetadata, column: str) -> int:
+        """The bytes that a column (no list) has in a fragment of a dataset at `path`, from the footer of its file."""
+        wanted = dataset.lance_schema.field(column).id()
+        for file in fragment.files:
+            if wanted in file.fields:
+                sizes = self._column_sizes(f"{path}/data/{file._path}")
+                return int(sizes[file.column_indices[file.fields.index(wanted)]])
+        return 0  # added to the schema after the fragment was written: null everywhere
+
+    def _column_sizes(self, file: str) -> tuple[int, ...]:
+        found = self._sizes.get(file)
+        if found is None:
+            columns = self._session.open_reader(file).file_statistics().columns
+            found = self._sizes[file] = tuple(each.size_bytes for each in columns)
+            while len(self._sizes) > _MAX_KNOWN:
+                self._sizes.pop(next(iter(self._sizes)))
+        return found
 
 
 def _leaves(fields: Iterable[Any]) -> Iterator[int]:

@@ -34,16 +34,13 @@ def index_name(column: str) -> str:
     return f"{column}_idx"
 
 
-def extend_btrees(store: TableStore, base: Table, columns: Sequence[str], crew: Crew = HERE) -> Table:
-    """Cover every fragment that the BTREEs of some columns lack, in one version. A covered table stays as it is."""
-    return reindexed(store, base, missing_segments(store, base, columns, crew))
-
-
-def missing_segments(store: TableStore, table: Table, columns: Sequence[str], crew: Crew = HERE) -> list[Index]:
-    """Segments, in no version yet, of what the BTREEs of some columns lack."""
+def missing_segments(
+    store: TableStore, table: Table, columns: Sequence[str], crew: Crew = HERE, more: Sequence[BuildSegment] = ()
+) -> list[Index]:
+    """Segments, in no version yet, of what the BTREEs of some columns lack, and those of some other work."""
     coverage = table.index_coverage()
     counts = {segments[0].name: len(segments) for segments in index_segments(table, columns) if segments}
-    works: list[BuildSegment] = []
+    works = list(more)
     for column in columns:
         name = index_name(column)
         lacking = [i for i in table.fragments if i not in coverage.get(name, frozenset())]

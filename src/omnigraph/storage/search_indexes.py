@@ -1,41 +1,59 @@
-"""Indexes beyond the key: BTREE of scalars and IVF of vectors, built detached, and what they cover.
+"""Indexes beyond the key: BTREE of scalars and IVF of vectors, and what they cover.
 
-All that a table lacks is staged on top of each other and published as one change. An index is extended to new
-fragments by a segment of its own.
+An index is extended to new fragments by a segment of its own. All segments that a table lacks are built before any is
+committed, and come with one version of it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
-from lance import LanceOperation
+from lance import Index
 
-from omnigraph.storage.crew import HERE, BuildSegment, Crew
+from omnigraph.storage.crew import BuildSegment
 from omnigraph.storage.faults import translated
-from omnigraph.storage.indexes import index_name
-from omnigraph.storage.staged import commit_detached
+from omnigraph.storage.indexes import MAX_SEGMENTS, index_name, index_segments
 from omnigraph.storage.tables import Places, Table, TableStore
 
 Kind = Literal["btree", "vector"]
 MIN_VECTORS = 256
-"""Fewer vectors cannot be clustered; comparing all of them is faster anyway."""
+"""Fewer vectors are not clustered; comparing all of them is faster anyway."""
+
+TOO_FEW = f"compared one by one; indexed from {MIN_VECTORS} vectors on"
+LONG_TEXT = 128
+"""Stored bytes for each text, on average, from which on texts are not sorted."""
 
 
 @dataclass(frozen=True, slots=True)
 class WantedIndex:
-    """An index that a schema asks for, on a physical column."""
+    """An index that a schema asks for, on a physical column. `is_text`: of free text, which may be too long to sort."""
 
     column: str
     kind: Kind
     metric: str = "l2"
+    is_text: bool = False
 
     @property
     def name(self) -> str:
         """The name of the index in its table."""
         return index_name(self.column)
+
+
+def is_suitable(store: TableStore, table: Table, wanted: WantedIndex) -> bool:
+    """Whether a table should have an index: all but a BTREE of long texts, which would be a copy of them.
+
+    One that is there stays. The largest fragment speaks for the others.
+    """
+    if not wanted.is_text or not table.fragments or wanted.name in table.index_coverage():
+        return True
+    largest = max(table.fragments.values(), key=lambda fragment: fragment.physical_rows)
+    with translated(f"measuring {wanted.column} of {table.path}"):
+        size = store.files.column_bytes(table.dataset, table.path, largest, wanted.column)
+    return bool(size <= LONG_TEXT * largest.physical_rows)
 
 
 def uncovered(table: Table, wanted: WantedIndex) -> list[int]:
@@ -49,26 +67,42 @@ def rows_of(table: Table, fragments: list[int]) -> int:
     return sum(table.fragments[i].num_rows for i in fragments)
 
 
-def build_vectors(store: TableStore, base: Table, wanted: WantedIndex, crew: Crew = HERE) -> tuple[Table, str | None]:
-    """The table with an index that covers all of it; or as it is, with the reason why that is not possible yet."""
-    lacking = uncovered(base, wanted)
+def vector_work(table: Table, wanted: WantedIndex) -> tuple[list[BuildSegment], str | None]:
+    """The work of covering a table with a vector index; or none, with the reason why there is nothing to build yet.
+
+    Once there is an index, whatever it lacks is covered: too few vectors to be clustered are a cluster of their own.
+    """
+    lacking = uncovered(table, wanted)
     if not lacking:
-        return base, None
-    vectors = _vectors(base, wanted.column, lacking)
-    is_new = wanted.name not in base.index_coverage()
+        return [], None
+    is_new = wanted.name not in table.index_coverage()
+    # Where even all rows would be too few, none has to be looked at.
+    vectors = 0 if is_new and rows_of(table, lacking) < MIN_VECTORS else _vectors(table, wanted.column, lacking)
+    if is_new and vectors < MIN_VECTORS:
+        return [], TOO_FEW
+    options: dict[str, Any] = {"metric": wanted.metric, "num_partitions": partitions(vectors)}
     if vectors < MIN_VECTORS:
-        what = f"{vectors} vectors" if is_new else f"{vectors} new vectors, compared one by one"
-        return base, f"{what}; an index needs {MIN_VECTORS}"
-    options = {"metric": wanted.metric, "num_partitions": partitions(vectors)}
-    [segment] = crew.do(
-        store,
-        [
-            BuildSegment(
-                base.path, base.version, wanted.column, "IVF_FLAT", wanted.name, not is_new, tuple(lacking), options
-            )
-        ],
+        width = table.schema.field(wanted.column).type.list_size
+        options |= {"num_partitions": 1, "ivf_centroids": np.full((1, width), width**-0.5, np.float32)}
+    work = BuildSegment(
+        table.path, table.version, wanted.column, "IVF_FLAT", wanted.name, not is_new, tuple(lacking), options
     )
-    return commit_detached(store, base, LanceOperation.CreateIndex([segment], []), keeps_indexes=False), None
+    return [work], None
+
+
+def crowding_vectors(table: Table, vectors: Sequence[WantedIndex]) -> list[Index]:
+    """Segments of vector indexes to be built anew as one, since a search asks each of them.
+
+    The largest stays unless the others are half of it: clustering takes long, and is done again as a table doubles.
+    """
+    found: list[Index] = []
+    for segments in index_segments(table, [wanted.column for wanted in vectors]):
+        if len(segments) > MAX_SEGMENTS:
+            rows = [rows_of(table, [i for i in s.fragment_ids if i in table.fragments]) for s in segments]
+            largest = max(range(len(rows)), key=rows.__getitem__)
+            keeps = 2 * (sum(rows) - rows[largest]) < rows[largest]
+            found += [s for n, s in enumerate(segments) if n != largest or not keeps]
+    return found
 
 
 def _vectors(table: Table, column: str, fragments: list[int]) -> int:

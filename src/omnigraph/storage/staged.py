@@ -30,7 +30,7 @@ from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.faults import translated
 from omnigraph.storage.layout import detached_file
 from omnigraph.storage.lookup import locate, remember_append, remember_written
-from omnigraph.storage.tables import NO_PLACES, Masked, Table, TableStore, data_file, segment_files
+from omnigraph.storage.tables import NO_PLACES, Masked, Table, TableStore, data_file
 from omnigraph.storage.tail import Tail, pack_hashes
 
 
@@ -44,7 +44,7 @@ class Staged:
     masked_fragments: tuple[int, ...] = ()
     deleted_ids: tuple[str, ...] = ()
     new_fragments: tuple[int, ...] = ()
-    new_segments: tuple[str, ...] = ()
+    new_index_files: tuple[str, ...] = ()
 
 
 MAX_HASHED_ROWS = 256
@@ -115,7 +115,7 @@ def apply_effect(store: TableStore, base: Table, effect: Effect, tail: Tail) -> 
             return Staged(
                 compacted(store, base, effect),
                 new_fragments=tuple(f.id for g in effect.groups for f in g.new),
-                new_segments=tuple(str(segment.uuid) for segment in effect.segments),
+                new_index_files=tuple(f"_indices/{s.uuid}/{file.path}" for s in effect.segments for file in s.files),
             )
         case Reshape(note):
             raise Unsupported(f"{note} belongs to one version of {base.path} and cannot be applied to another")
@@ -221,8 +221,7 @@ def durable_files(staged: Staged) -> list[str]:
         staged.added_files or staged.masked_fragments or staged.removed_fragments
     ):  # a compaction: data files and indexes it brought
         fresh = [f.path for i in staged.new_fragments for f in table.fragments[i].files]
-        indexes = (name for uuid in staged.new_segments for name in segment_files(uuid))
-        found = [*(f"data/{name}" for name in fresh), *indexes, detached_file(table.version)]
+        found = [*(f"data/{name}" for name in fresh), *staged.new_index_files, detached_file(table.version)]
         return [f"{table.path}/{name}" for name in found]
     files = [f"{table.path}/data/{name}" for name in staged.added_files]
     for fragment_id in staged.masked_fragments:

@@ -14,11 +14,13 @@ import pyarrow as pa
 from lance import LanceDataset, LanceOperation
 from lance.fragment import FragmentMetadata
 
+from omnigraph.storage.caches import open_session
 from omnigraph.storage.calls import record
 from omnigraph.storage.data_files import DataFiles
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.faults import translated
+from omnigraph.storage.index_pages import IndexPages
 from omnigraph.storage.layout import GraphRoot, version_file
 
 GUARD_TAG = "omnigraph-guard"
@@ -41,18 +43,30 @@ class KnownIds:
     ids: frozenset[str]
 
 
+@dataclass(frozen=True, slots=True)
+class IndexPart:
+    """A segment of an index: the fragments it claims, and the bytes of its files."""
+
+    uuid: str
+    fragments: frozenset[int]
+    size_bytes: int
+
+
 def data_file(fragment: FragmentMetadata) -> str:
     """The name of a fragment's first data file. Lance's own `path` makes a class each time it is asked for."""
     return str(fragment.files[0]._path)
 
 
-def segment_files(uuid: str, kind: str = "BTree") -> list[str]:
+def segment_files(uuid: str, kind: str) -> list[str]:
     """Paths, relative to the table, of the files of an index segment."""
     return [f"_indices/{uuid}/{name}" for name in _INDEX_FILES[kind]]
 
 
 class Table:
     """One table at one version. Immutable: every effect gives another `Table`."""
+
+    pages: IndexPages
+    """Set by the store that the table belongs to."""
 
     def __init__(
         self,
@@ -78,6 +92,7 @@ class Table:
         self.warm_segments: set[str] = set()
         self.deleted: dict[int, Places] = {}
         self._coverage: dict[str, frozenset[int]] | None = None
+        self._indexes: dict[str, tuple[IndexPart, ...]] | None = None
 
     @property
     def row_count(self) -> int:
@@ -141,12 +156,28 @@ class Table:
         """Fragment ids claimed by each index."""
         home = self.index_home
         if home._coverage is None:
+            home._coverage = {
+                name: frozenset(i for part in parts for i in part.fragments)
+                for name, parts in self._known_indexes().items()
+            }
+        return home._coverage
+
+    def index_parts(self, column: str) -> tuple[IndexPart, ...]:
+        """The segments of the index of a column."""
+        return self._known_indexes().get(f"{column}_idx", ())
+
+    def _known_indexes(self) -> dict[str, tuple[IndexPart, ...]]:
+        home = self.index_home
+        if home._indexes is None:
             with translated(f"reading the indexes of {self.path}"):
-                home._coverage = {
-                    index.name: frozenset(i for segment in index.segments for i in segment.fragment_ids)
+                home._indexes = {
+                    index.name: tuple(
+                        IndexPart(str(part.uuid), frozenset(part.fragment_ids), part.size_bytes or 0)
+                        for part in index.segments
+                    )
                     for index in home.dataset.describe_indices()
                 }
-        return home._coverage
+        return home._indexes
 
     def scan(
         self,
@@ -174,13 +205,15 @@ class Table:
             for i, f in self.fragments.items()
         ]
 
-    def find(self, where: str, columns: Sequence[str] = ()) -> tuple[Places, pa.Table]:
+    def find(self, where: str, columns: Sequence[str] = (), *, by_index: bool = True) -> tuple[Places, pa.Table]:
         """Places (numbers in scan order) of the rows that a predicate keeps, and some columns of them.
 
-        Scalar indexes answer for what they cover.
+        Scalar indexes answer for what they cover, unless the columns are to be read instead.
         """
         with translated(f"searching {self.path}"):
-            rows = self.dataset.scanner(columns=list(columns), filter=where, with_row_address=True).to_table()
+            rows = self.dataset.scanner(
+                columns=list(columns), filter=where, with_row_address=True, use_scalar_index=by_index
+            ).to_table()
         return self.places(rows["_rowaddr"].to_numpy().astype(np.uint64)), rows.select(list(columns))
 
     def places(self, addresses: np.ndarray[Any, np.dtype[np.uint64]]) -> Places:
@@ -214,11 +247,21 @@ class Table:
         with translated(f"reading rows of {self.path}"):
             return self.dataset.get_fragment(fragment_id).take(live, columns=columns)
 
+    @property
+    def stored_rows(self) -> int:
+        """Live rows, from what is known of the fragments."""
+        return sum(f.num_rows for f in self.fragments.values())
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it lies on a disk of this machine."""
+        return "://" not in self.dataset.uri
+
     def has_index(self, column: str) -> bool:
         """Whether an index answers for most of the rows by a column."""
         covered = self.index_coverage().get(f"{column}_idx", frozenset())
         inside = sum(f.num_rows for i, f in self.fragments.items() if i in covered)
-        return bool(2 * inside > sum(f.num_rows for f in self.fragments.values()))
+        return bool(2 * inside > self.stored_rows)
 
     def index_plan(self, where: str) -> str:
         """How storage would answer a predicate, in its own words."""
@@ -257,7 +300,8 @@ class TableStore:
         self.options = options or None
         self.durability = durability
         self.files = DataFiles(root, self.options)
-        self.session = lance.Session()
+        self._pages = IndexPages(root, self.options)
+        self.session = open_session()
         self._warm_segments: set[str] = set()  # index segments that the session's cache has read whole
         self._handles: OrderedDict[tuple[str, int], Table] = OrderedDict()
         self._lock = threading.Lock()
@@ -292,6 +336,7 @@ class TableStore:
     def remember(self, table: Table) -> Table:
         """Keep a handle, so that the next use of its pin opens nothing."""
         table.warm_segments = self._warm_segments
+        table.pages = self._pages
         with self._lock:
             self._handles[(table.path, table.version)] = table
             while len(self._handles) > _MAX_HANDLES:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 import re
-from collections.abc import Container, Iterator
+from collections.abc import Collection, Container, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,7 +42,20 @@ class TableListing:
 
 def list_table(objects: ObjectStore, path: str) -> TableListing:
     """One table directory."""
-    found = tuple(objects.list(f"{path}/"))
+    return _listing(path, tuple(objects.list(f"{path}/")))
+
+
+def listings_of(everything: Iterable[ObjectInfo], paths: Collection[str]) -> dict[str, TableListing]:
+    """Some table directories, out of a listing of the whole graph."""
+    found: dict[str, list[ObjectInfo]] = {path: [] for path in paths}
+    for info in everything:
+        path = "/".join(info.path.split("/")[:2])
+        if path in found:
+            found[path].append(info)
+    return {path: _listing(path, tuple(objects)) for path, objects in found.items()}
+
+
+def _listing(path: str, found: tuple[ObjectInfo, ...]) -> TableListing:
     detached = {int(match[1]): info for info in found if (match := _DETACHED.search(info.path))}
     return TableListing(path, found, detached)
 

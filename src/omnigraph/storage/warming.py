@@ -39,7 +39,7 @@ class IndexWarming:
             if self._reader is not None and self._reader.is_alive():
                 return
             home.lookups += 1
-            if home.lookups != self._patience or "://" in home.dataset.uri:
+            if home.lookups != self._patience or not home.is_local:
                 return
             rows = sum(home.fragments[i].physical_rows for i in home.indexed_fragments)
             if rows <= self._many and (rows > self._few or _unread_deletions(home)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -13,9 +14,12 @@ from omnigraph.datatypes import Scalar, canonical_text
 from omnigraph.errors import SchemaMoved
 from omnigraph.execution.arrow.evaluate import Evaluator, Request, Scope
 from omnigraph.execution.arrow.frame import Frame
+from omnigraph.execution.arrow.index_choice import by_index, is_text_key
 from omnigraph.query import ir
+from omnigraph.query.plan.pushdown import NEVER, all_of, folded, is_pushable, sql
 from omnigraph.schema.catalog import EdgeType, EntityType
 from omnigraph.storage.effects import Effect
+from omnigraph.storage.tables import Table
 from omnigraph.versioning.commits import GraphCommit
 from omnigraph.versioning.plan import Requirement, Unmoved
 from omnigraph.versioning.repository import Repository
@@ -192,7 +196,22 @@ class _Run:
 
         columns = tuple(_column(entity, each.name) for each in ir.walk(where) if isinstance(each, ir.Prop))
         pinned = self._pinned(entity, where)
-        return Condition(test, columns, pinned, is_exact=pinned is not None and isinstance(where, ir.Compare))
+        narrow = partial(self._narrow, entity, where)
+        return Condition(test, columns, narrow, pinned, is_exact=pinned is not None and isinstance(where, ir.Compare))
+
+    def _narrow(self, entity: EntityType, where: ir.Expr, table: Table) -> str | None:
+        """What storage is told of a condition: those parts that an index answers with less than reading the columns."""
+        parts = where.operands if isinstance(where, ir.And) else (where,)
+
+        def column(name: str) -> str:
+            return "id" if is_text_key(entity, name) else _column(entity, name)
+
+        said = [folded(each, self._request.params, column) for each in parts if is_pushable(each)]
+        known = [each for each in said if each is not None]
+        if NEVER in known:
+            return sql(NEVER)
+        chosen = by_index(table, known)
+        return sql(all_of(known[i] for i in chosen)) if chosen else None
 
     def _note_absence(self, entity: EntityType, condition: Condition, found: int) -> None:
         """A condition that found less than it might have relies on what the table does not hold."""

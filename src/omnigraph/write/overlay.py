@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.errors import LimitExceeded
+from omnigraph.query.plan.pushdown import NEVER, sql
 from omnigraph.schema.catalog import EntityType
 from omnigraph.storage.lookup import locate, locate_ahead, rows_by_id
 from omnigraph.storage.tables import Table
@@ -25,10 +26,12 @@ class Condition:
     """The rows that a statement means: a test of some columns.
 
     `pinned`: only these ids can match. `is_exact`: all of those that exist do, and the id is the text of the key.
+    `narrow` gives a predicate for storage that all matching rows of a table pass, where an index decides it.
     """
 
     test: Test
     columns: tuple[str, ...]
+    narrow: Callable[[Table], str | None]
     pinned: tuple[str, ...] | None = None
     is_exact: bool = False
 
@@ -105,7 +108,10 @@ class Overlay:
         if condition.pinned is not None:
             rows = rows_by_id(table, condition.pinned, tail, list(dict.fromkeys((*columns, *tested))))
             return _kept(rows, condition).select(list(columns))
-        found = _kept(table.scan(tested), condition)
+        where = condition.narrow(table)
+        if where == sql(NEVER):
+            return table.schema.empty_table().select(list(columns))
+        found = _kept(table.scan(tested, where=where), condition)
         if set(columns) <= set(tested):
             return found.select(list(columns))
         # What only the test needs is read of all rows, the rest of those that it keeps.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest
 
 from omnigraph import Graph
 from omnigraph.errors import ReadOnlyGraph
+from omnigraph.storage import calls
+from omnigraph.storage.indexes import MAX_SEGMENTS
 from omnigraph.versioning.staging import open_table
 from omnigraph.versioning.store import Settings
 
@@ -54,23 +57,20 @@ def graph(tmp_path: Path) -> Graph:
 
 
 def states(graph: Graph) -> dict[str, tuple[str, str]]:
-    return {f"{i.table_key}.{i.property}": (i.kind, i.state) for i in graph.maintenance.index_status()}
+    return {f"{i.table_key}.{i.property} {i.kind}": i.state for i in graph.maintenance.index_status()}
 
 
 def test_kinds_follow_from_types_and_building_is_one_commit(graph: Graph) -> None:
     before = states(graph)
-    assert before["node:Doc.year"] == ("btree", "pending")
-    assert before["node:Doc.v"] == ("vector", "pending")
+    assert before["node:Doc.year btree"] == before["node:Doc.v vector"] == "pending"
     report = graph.maintenance.ensure_indices(actor="ada")
     assert report.commit is not None
     assert (report.commit.kind, report.commit.actor_id) == ("ensure_indices", "ada")
     assert states(graph) == {
-        "edge:Cites.id": ("btree", "indexed"), "edge:Cites.src": ("btree", "indexed"),
-        "edge:Cites.dst": ("btree", "indexed"), "edge:Cites.at": ("btree", "indexed"),
-        "node:Doc.id": ("btree", "indexed"), "node:Doc.title": ("text", "derived"),
-        "node:Doc.year": ("btree", "indexed"), "node:Doc.kind": ("btree", "indexed"),
-        "node:Doc.v": ("vector", "indexed"),
-        "node:Empty.id": ("btree", "indexed"), "node:Empty.size": ("btree", "indexed"),
+        "edge:Cites.id btree": "indexed", "edge:Cites.src btree": "indexed", "edge:Cites.dst btree": "indexed",
+        "edge:Cites.at btree": "indexed", "node:Doc.id btree": "indexed", "node:Doc.title btree": "indexed",
+        "node:Doc.title text": "pending", "node:Doc.year btree": "indexed", "node:Doc.kind btree": "indexed",
+        "node:Doc.v vector": "indexed", "node:Empty.id btree": "indexed", "node:Empty.size btree": "indexed",
     }  # fmt: skip
     head = graph.commits.head().graph_commit_id
     assert graph.maintenance.ensure_indices().commit is None
@@ -95,14 +95,81 @@ def test_new_rows_are_found_before_and_after_their_index(graph: Graph) -> None:
         assert fresh.query(NEAREST, params={"v": wanted}).to_pylist()[0]["d.slug"] == "exact"
         assert "exact" in [row["d.slug"] for row in fresh.query(YEAR).to_pylist()]
         graph.maintenance.ensure_indices()
-    covered = {i.property: (i.covered_rows, i.rows) for i in graph.maintenance.index_status()}
-    assert covered["year"] == (3001, 3001)
-    assert covered["v"] == (3000, 3001)
+    assert covered(graph) == {"year": (3001, 3001), "v": (3001, 3001)}
     graph.load(docs(5000, 300))
     graph.maintenance.ensure_indices()
-    covered = {i.property: (i.covered_rows, i.rows) for i in graph.maintenance.index_status()}
-    assert covered["v"] == (3301, 3301)
+    assert covered(graph) == {"year": (3301, 3301), "v": (3301, 3301)}
     assert Graph.open(graph.uri).query(NEAREST, params={"v": wanted}).to_pylist()[0]["d.slug"] == "exact"
+
+
+def covered(graph: Graph) -> dict[str, tuple[int, int]]:
+    statuses = graph.maintenance.index_status()
+    return {s.property: (s.covered_rows, s.rows) for s in statuses if s.property in ("year", "v")}
+
+
+def test_optimize_brings_a_vector_index_up_to_its_rows_in_one_commit(graph: Graph) -> None:
+    for number in range(12):
+        graph.load(docs(10_000 + 50 * number, 50 if number % 2 else 3))
+        if number == 6:
+            graph.load([{"type": "Doc", "data": {"slug": "bare", "title": "no vector", "year": 1999}}])
+        before = graph.commits.head().manifest_version
+        report = graph.maintenance.optimize()
+        assert report.commit is not None
+        assert graph.commits.head().graph_commit_id == report.commit.graph_commit_id
+        assert graph.commits.head().manifest_version == before + 1
+        assert not any(table.pending_indexes for table in report.tables)
+        rows = graph.snapshot().table("node:Doc").row_count
+        assert covered(graph) == {"year": (rows, rows), "v": (rows, rows)}
+    table = open_table(graph._store, graph.snapshot().table("node:Doc"))
+    assert len(table.index_parts("v")) <= MAX_SEGMENTS + 1
+    vector = docs(10_500, 3)["Doc"]["v"][1].as_py()
+    assert Graph.open(graph.uri).query(NEAREST, params={"v": vector}).to_pylist()[0]["d.slug"] == "d10501"
+    assert graph.maintenance.optimize().commit is None
+    assert graph.maintenance.fsck().problems == ()
+
+
+def test_optimize_says_why_an_index_is_pending(tmp_path: Path) -> None:
+    graph = Graph.init(tmp_path / "few", SCHEMA)
+    graph.load(docs(0, 20))
+    (table,) = [t for t in graph.maintenance.optimize().tables if t.pending_indexes]
+    (pending,) = table.pending_indexes
+    assert (table.table_key, pending.property) == ("node:Doc", "v")
+    assert pending.reason == "compared one by one; indexed from 256 vectors on"
+    assert graph.query(NEAREST, params={"v": [1.0] * 8}).row_count == 10
+
+
+def test_a_text_index_covers_nothing_until_a_search_has_kept_it(graph: Graph) -> None:
+    def text(settings: Settings) -> tuple[str, int, str | None]:
+        found = Graph.open(graph.uri, settings=settings).maintenance.index_status()
+        (status,) = [s for s in found if s.kind == "text"]
+        return status.state, status.covered_rows, status.reason
+
+    keeps = Settings(derived_min_rows=0)
+    assert text(keeps) == ("pending", 0, "made and kept by the first search")
+    assert text(Settings()) == ("pending", 0, "so few rows are indexed in memory by each process")
+    searcher = Graph.open(graph.uri, settings=keeps)
+    searcher.query('query q() { match { $d: Doc  search($d.title, "1234") } return { $d.slug } }')
+    searcher._store.workers.shutdown(wait=True)
+    assert text(keeps) == ("indexed", 3000, None)
+    graph.load(docs(3000, 1))
+    assert text(keeps)[:2] == ("pending", 0)
+
+
+def test_long_texts_are_not_sorted(tmp_path: Path) -> None:
+    graph = Graph.init(tmp_path / "long", "node Doc { slug: String @key  body: String @index  title: String @index }")
+    rng = np.random.default_rng(2)
+    rows = [
+        {"type": "Doc", "data": {"slug": f"d{n}", "title": f"title {n}", "body": rng.bytes(400).hex()}}
+        for n in range(100)
+    ]
+    graph.load(rows)
+    graph.maintenance.optimize()
+    kinds = {(s.property, s.kind): s.state for s in graph.maintenance.index_status()}
+    assert kinds["title", "btree"] == "indexed"
+    assert ("body", "btree") not in kinds
+    assert ("body", "text") in kinds
+    assert graph.maintenance.optimize().commit is None
+    assert graph.maintenance.ensure_indices().commit is None
 
 
 def test_the_vector_index_proposes_and_exact_distances_decide(graph: Graph) -> None:
@@ -152,7 +219,10 @@ def test_too_few_vectors_are_pending_with_a_reason(tmp_path: Path) -> None:
     graph.load(docs(0, 20))
     report = graph.maintenance.ensure_indices()
     (status,) = [i for i in report.indexes if i.property == "v"]
-    assert (status.state, status.reason) == ("pending", "20 vectors; an index needs 256")
+    assert (status.state, status.reason) == (
+        "pending",
+        "compared one by one; indexed from 256 vectors on",
+    )
     assert graph.query(NEAREST, params={"v": [1.0] * 8}).row_count == 10
 
 
@@ -175,6 +245,32 @@ def test_a_text_index_is_kept_and_found_again(graph: Graph) -> None:
     kept = list((Path(graph.uri) / "__derived" / "text").rglob("*"))
     assert any(path.is_file() for path in kept)
     assert Graph.open(graph.uri).query(text).to_pylist() == wanted == [{"d.slug": "d1234"}]
+
+
+def reads_of_a_build(tmp_path: Path, count: int) -> tuple[Counter[str], int]:
+    """What an index build with nothing to do costs: calls, and bytes read of the table."""
+    graph = Graph.init(tmp_path / str(count), SCHEMA)
+    graph.load(docs(0, count))
+    graph.maintenance.optimize()
+    fresh = Graph.open(graph.uri)
+    head = fresh.commits.head().graph_commit_id
+    dataset = open_table(fresh._store, fresh.snapshot().table("node:Doc")).dataset
+    dataset.io_stats_incremental()
+    counts = calls.start()
+    try:
+        assert fresh.maintenance.ensure_indices().commit is None
+    finally:
+        calls.stop()
+    assert fresh.commits.head().graph_commit_id == head
+    return counts, int(dataset.io_stats_incremental().read_bytes)
+
+
+def test_a_build_with_nothing_to_do_reads_no_row_and_makes_no_commit(tmp_path: Path) -> None:
+    few, small, large = (reads_of_a_build(tmp_path, count) for count in (100, 1_000, 30_000))
+    assert few[0] == small[0] == large[0]
+    assert not {"table scan", "table write", "table commit", "manifest swap", "object put"} & set(large[0])
+    assert large[1] <= small[1] + 1024
+    assert few[1] <= small[1] + 1024
 
 
 def test_readers_cannot_build(graph: Graph) -> None:

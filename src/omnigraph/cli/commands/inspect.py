@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import Annotated
 
 import typer
 
 from omnigraph.cli import options
 from omnigraph.cli.output import counted, print_json, print_line, print_table, size_text
+
+Garbage = Annotated[bool, typer.Option("--garbage", help="Say what a cleanup would free: reads every version.")]
 
 
 def fsck(uri: options.Uri = None, *, store: options.Store = None, json: options.Json = False) -> None:
@@ -33,12 +36,13 @@ def stats(
     uri: options.Uri = None,
     *,
     branch: options.Branch = None,
+    garbage: Garbage = False,
     store: options.Store = None,
     json: options.Json = False,
 ) -> None:
-    """Show sizes, fragments, index coverage, history and what a cleanup would free."""
+    """Show sizes, fragments, index coverage and history."""
     graph = options.open_to_read(uri, store)
-    found = graph.maintenance.stats(branch or "main")
+    found = graph.maintenance.stats(branch or "main", garbage=garbage)
     if json:
         print_json({"uri": graph.uri, **asdict(found)})
         return
@@ -50,7 +54,5 @@ def stats(
     print_table(head, rows)
     print_line(f"branches {found.branches}, tags {found.tags}, commits {found.history_depth}")
     print_line(f"manifest versions {found.manifest_versions}, {size_text(found.manifest_bytes)}")
-    print_line(
-        f"all {size_text(found.bytes)}, of which this branch's head needs {size_text(found.live_bytes)} "
-        f"and a cleanup frees {size_text(found.garbage_bytes)}"
-    )
+    freed = f" and a cleanup frees {size_text(found.garbage_bytes)}" if found.garbage_bytes is not None else ""
+    print_line(f"all {size_text(found.bytes)}, of which this branch's head needs {size_text(found.live_bytes)}{freed}")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from omnigraph.maintenance.cleanup import CleanupReport
     from omnigraph.maintenance.collector import TableCleanupStats
-    from omnigraph.maintenance.optimize import TableOptimizeStats
+    from omnigraph.maintenance.optimize import PendingIndex, TableOptimizeStats
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _DURATION = re.compile(r"(\d{1,9})([smhdw])")
@@ -76,12 +76,19 @@ def optimize(
             t.table_key,
             f"{t.fragments_removed} -> {t.fragments_added}" if t.committed and t.fragments_removed else "-",
             _outcome(t),
-            ", ".join(t.pending_indexes) or "-",
+            _pending(t.pending_indexes),
         )
         for t in report.tables
     ]
     print_table(head, rows)
     print_line(f"commit {commit}" if commit else "nothing to optimize")
+
+
+def _pending(indexes: tuple[PendingIndex, ...]) -> str:
+    """Indexes that lack rows, by the reason why."""
+    reasons = dict.fromkeys(index.reason for index in indexes)
+    names = {reason: ", ".join(i.property for i in indexes if i.reason == reason) for reason in reasons}
+    return "; ".join(f"{listed}: {reason}" for reason, listed in names.items()) or "-"
 
 
 def _outcome(table: TableOptimizeStats) -> str:

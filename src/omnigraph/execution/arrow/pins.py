@@ -26,7 +26,7 @@ _MANY = 50
 """Fetching is for at most `_FEW` rows, and for less than one row in `_MANY`."""
 _PATIENCE = 8
 _ROWS_AT_ONCE = 64
-_ROWS_PER_FETCH = 50_000
+_ROWS_PER_FETCH = 1 << 15
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 
 

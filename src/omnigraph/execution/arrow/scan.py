@@ -1,7 +1,8 @@
 """Binding a variable: by key, by a filter that storage decides, or from columns in memory.
 
-Columns in memory are always the fastest. When they are not there, a key is looked up in its index, and a filter that
-leaves little of a large table is decided by storage. What is asked often enough is loaded after all.
+Columns in memory are always the fastest. When they are not there, a key is looked up in its index, a filter that an
+index answers with less reading is left to it, and one that leaves little of a large table is decided by storage. What
+is asked often enough is loaded after all.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ from omnigraph.datatypes import Scalar, canonical_text
 from omnigraph.execution.arrow.data import GraphData, Ints
 from omnigraph.execution.arrow.evaluate import Evaluator, Request, Scope
 from omnigraph.execution.arrow.frame import Bools, Frame
+from omnigraph.execution.arrow.index_choice import by_index, is_text_key
 from omnigraph.execution.arrow.topology import Places, narrow
 from omnigraph.query import ir
 from omnigraph.query.plan.estimate import selectivity
 from omnigraph.query.plan.model import Scan, Seek
-from omnigraph.query.plan.pushdown import predicate
+from omnigraph.query.plan.pushdown import NEVER, Predicate, all_of, folded, sql
 from omnigraph.schema.catalog import NodeType
 from omnigraph.storage.tables import Table
 
@@ -28,6 +30,8 @@ LARGE_TABLE = 200_000
 _WIDE = 200
 """A condition on less than one node in so many is not worth judging all nodes for."""
 SELECTIVE = 0.1
+Said = tuple[ir.Expr, Predicate]
+"""A condition, and what storage is told of it."""
 
 
 class Scanner:
@@ -120,10 +124,8 @@ class Scanner:
             sought = found(scan.seek, node)
             if sought is not None:
                 everything, done = sought, (scan.seek.condition,)
-        elif scan.pushed and self._is_worth_pushing(scan, node):
-            decided = self._decided_by_storage(scan.pushed, node)
-            if decided is not None:
-                everything, done = decided, scan.pushed
+        else:
+            everything, done = self._by_storage(scan, node) or (everything, done)
         rest = tuple(f for f in scan.filters if f not in done)
         scope = Scope({**self._scope.nodes, scan.var: (node.name,)}, self._scope.edges)
         own = Scanner(self._data, scope, self._request) if len(scan.types) > 1 else self
@@ -170,39 +172,55 @@ class Scanner:
             return True
         return all(loaded.is_worth_loading(f"seek {name}") for name in columns)
 
+    def _by_storage(self, scan: Scan, node: NodeType) -> tuple[Ints, tuple[ir.Expr, ...]] | None:
+        """Nodes found by conditions that storage decides, and those conditions; None when memory decides them all."""
+        if not scan.pushed:
+            return None
+        said = [(c, self._said(c, node)) for c in scan.pushed]
+        known = [(condition, found) for condition, found in said if found is not None]
+        expansion = self._data.topologies.expansion
+        chosen = [] if expansion == "csr" else self._by_index(known, node)
+        if not chosen and (expansion == "btree" or self._is_worth_pushing(scan, node)):
+            chosen = known if len(known) == len(said) else []
+            return self._decided(chosen, node, by_index=expansion == "btree") if chosen else None
+        return self._decided(chosen, node, by_index=True) if chosen else None
+
+    def _by_index(self, known: list[Said], node: NodeType) -> list[Said]:
+        """The conditions that an index answers with less than their columns are. Those in memory need none."""
+        loaded = self._data.loaded(node)
+        cold = [each for each in known if not loaded.is_loaded(*self._columns(node, (each[0],)))]
+        chosen = [cold[i] for i in by_index(loaded.table, [found for _, found in cold])] if cold else []
+        columns = self._columns(node, tuple(condition for condition, _ in chosen))
+        return [] if all(loaded.is_worth_loading(f"filter {name}") for name in columns) else chosen
+
     def _is_worth_pushing(self, scan: Scan, node: NodeType) -> bool:
+        """Whether columns of a large table are better read where they lie than kept for a filter that leaves little."""
         loaded = self._data.loaded(node)
         columns = self._columns(node, scan.pushed)
         if loaded.is_loaded(*columns):
             return False
-        if self._data.topologies.expansion == "btree":
-            return True
         kept = 1.0
         for condition in scan.pushed:
             kept *= selectivity(condition)
         is_large = self._data.nodes[node.name].count >= LARGE_TABLE and kept <= SELECTIVE
         return is_large and not all(loaded.is_worth_loading(f"filter {name}") for name in columns)
 
-    def _decided_by_storage(self, pushed: tuple[ir.Expr, ...], node: NodeType) -> Ints | None:
-        where = self.sql(pushed, node)
-        if where is None:
-            return None
+    def _decided(self, said: list[Said], node: NodeType, *, by_index: bool) -> tuple[Ints, tuple[ir.Expr, ...]]:
+        where = sql(all_of(found for _, found in said))
         table = self._data.loaded(node).table
-        self._data.note(lambda: f"storage filter {where}{_by_index(table, where)}")
-        if where == "FALSE":
-            return np.empty(0, np.int64)
-        places, _ = table.find(where)
-        return np.sort(places) + self._data.nodes[node.name].offset
+        self._data.note(lambda: f"storage filter {where}{_told(table, where) if by_index else ''}")
+        places = np.empty(0, np.int64)
+        if where != sql(NEVER):
+            places, _ = table.find(where, by_index=by_index)
+        return np.sort(places) + self._data.nodes[node.name].offset, tuple(condition for condition, _ in said)
 
-    def sql(self, pushed: tuple[ir.Expr, ...], node: NodeType) -> str | None:
-        """Conditions as one predicate over the physical columns of a type."""
-        parts = [
-            predicate(condition, self._request.params, lambda name: f"`{self._data.physical(node, name)}`")
-            for condition in pushed
-        ]
-        if None in parts:
-            return None
-        return "FALSE" if "FALSE" in parts else " AND ".join(p for p in parts if p is not None)
+    def _said(self, condition: ir.Expr, node: NodeType) -> Predicate | None:
+        """A condition over physical columns."""
+
+        def column(name: str) -> str:
+            return "id" if is_text_key(node, name) else self._data.physical(node, name)
+
+        return folded(condition, self._request.params, column)
 
 
 def _verdict_key(condition: ir.Expr, request: Request) -> tuple[Hashable, ...] | None:
@@ -219,5 +237,5 @@ def _verdict_key(condition: ir.Expr, request: Request) -> tuple[Hashable, ...] |
     return condition, *values
 
 
-def _by_index(table: Table, where: str) -> str:
+def _told(table: Table, where: str) -> str:
     return " by index" if where != "FALSE" and "ScalarIndexQuery" in table.index_plan(where) else ""

@@ -14,6 +14,7 @@ from omnigraph.versioning.snapshot import TableEntry
 from omnigraph.versioning.store import GraphStore
 
 _KEPT = 4
+_LISTED = 64
 _WORTH_KEEPING = 10
 """Text costs more to index than edges: it is kept from a smaller number of rows on."""
 
@@ -21,6 +22,21 @@ _WORTH_KEEPING = 10
 def text_name(entry: TableEntry) -> str:
     """What the text indexes of a pin are called, in the folder of each column."""
     return hashlib.sha256(str(entry.staged_version).encode()).hexdigest()[:40]
+
+
+def text_folder(entry: TableEntry, column: str) -> str:
+    """Where the text indexes of a column are kept."""
+    return f"text/{entry.location.replace('/', '-')}/{column}/"
+
+
+def is_worth_keeping(store: GraphStore, entry: TableEntry) -> bool:
+    """Whether a text index is kept for other processes, or made by each that needs it."""
+    return entry.row_count * _WORTH_KEEPING >= store.settings.derived_min_rows
+
+
+def is_kept(store: GraphStore, entry: TableEntry, column: str) -> bool:
+    """Whether the text index of a column at a pin is in the store. Lists names, reads nothing."""
+    return text_folder(entry, column) + text_name(entry) in store.derived.newest(text_folder(entry, column), _LISTED)
 
 
 class Texts:
@@ -32,7 +48,7 @@ class Texts:
 
     def index(self, entry: TableEntry, column: str, loaded: LoadedTable) -> TextIndex:
         """The inverted index of a String column at a pin."""
-        folder = f"text/{entry.location.replace('/', '-')}/{column}/"
+        folder = text_folder(entry, column)
         path = folder + text_name(entry)
 
         def load() -> TextIndex:
@@ -40,7 +56,7 @@ class Texts:
             if stored is not None and stored.facts.get("rows") == entry.row_count:
                 return TextIndex.from_arrays(stored.arrays)
             built = TextIndex.build(loaded.column(column))
-            if entry.row_count * _WORTH_KEEPING >= self._store.settings.derived_min_rows:
+            if is_worth_keeping(self._store, entry):
                 self._store.workers.submit(self._keep, folder, path, entry.row_count, built)
             return built
 

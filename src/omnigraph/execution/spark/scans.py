@@ -172,7 +172,7 @@ class Source:
 
 def _predicate(pushed: tuple[ir.Expr, ...], entity: EntityType, request: Request) -> str | None:
     """What storage can decide, in its words; the conditions are judged again by the task."""
-    parts = [predicate(c, request.params, lambda name: f"`{entity.property(name).column}`") for c in pushed]
+    parts = [predicate(c, request.params, lambda name: entity.property(name).column) for c in pushed]
     said = [part for part in parts if part is not None]
     if "FALSE" in said:
         return "FALSE"

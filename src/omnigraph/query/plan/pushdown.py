@@ -1,26 +1,76 @@
 """Rule: which conditions storage can decide, and how they are said to it.
 
-Only conditions whose SQL means exactly what they mean here: comparisons of one property with one value of an integer,
-String, Bool or Date type, `in` lists and null tests, joined by and/or. A filter keeps a row only when it is true, so
-false and null may be exchanged; under `not` they may not, and nothing is pushed there. A number outside the domain of
-its column would be refused by storage: such a comparison is folded to what it always is.
+Only conditions whose SQL means exactly what they mean here: comparisons of one property with one value, `in` lists,
+`starts_with` and null tests, joined by and/or. A filter keeps a row only when it is true, so false and null may be
+exchanged; under `not` they may not, and nothing is pushed there. Values are folded to the type of their column first
+(`folding.py`).
 """
 
 from __future__ import annotations
 
 import datetime as dt
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from omnigraph.datatypes import FLOATS, INTEGER_RANGE, INTEGERS, Scalar
+from omnigraph.datatypes import FLOATS, INTEGERS, NUMERICS, Scalar
 from omnigraph.query import ir
+from omnigraph.query.plan.folding import fold
 
-_PUSHABLE = INTEGERS | {Scalar.STRING, Scalar.BOOL, Scalar.DATE}
+_PUSHABLE = NUMERICS | {Scalar.STRING, Scalar.BOOL, Scalar.DATE, Scalar.DATETIME}
 _FLIPPED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-_EXACT_FLOAT = 2**53
 MAX_LISTED = 1000
 Column = Callable[[str], str]
+"""The physical column of a property."""
+
+
+@dataclass(frozen=True, slots=True)
+class Never:
+    """No row."""
+
+
+@dataclass(frozen=True, slots=True)
+class NullTest:
+    """Rows whose column is null, or is not."""
+
+    column: str
+    is_null: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """`column op value`; the value is of the column's type, a DateTime in milliseconds."""
+
+    column: str
+    scalar: Scalar
+    op: str
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """Rows whose text begins with another."""
+
+    column: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class AllOf:
+    """Rows that pass all of some predicates."""
+
+    parts: tuple[Predicate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """Rows that pass one of some predicates."""
+
+    parts: tuple[Predicate, ...]
+
+
+Predicate = Never | NullTest | Comparison | Prefix | AllOf | AnyOf
+NEVER = Never()
 
 
 def is_pushable(condition: ir.Expr) -> bool:
@@ -30,6 +80,8 @@ def is_pushable(condition: ir.Expr) -> bool:
             return _is_side(left, right) or _is_side(right, left)
         case ir.Member(item, items):
             return _is_side(item, items)
+        case ir.TextTest("starts_with", left, right):
+            return _is_side(left, right)
         case ir.IsNull(ir.Prop(_, _, kind)):
             return _is_simple(kind)
         case ir.And(operands) | ir.Or(operands):
@@ -40,21 +92,64 @@ def is_pushable(condition: ir.Expr) -> bool:
 
 def predicate(condition: ir.Expr, params: Mapping[str, Any], column: Column) -> str | None:
     """The condition as SQL over physical columns; None when its values cannot be said."""
+    found = folded(condition, params, column)
+    return None if found is None else sql(found)
+
+
+def folded(condition: ir.Expr, params: Mapping[str, Any], column: Column) -> Predicate | None:
+    """The condition over physical columns, its values in their types; None when a value cannot be said."""
     match condition:
         case ir.Compare(op, ir.Prop() as prop, value) if isinstance(value, (ir.Const, ir.Param)):
-            return _comparison(op, prop, _value(value, params), column)
+            return _comparison(op, prop, value, _value(value, params), column)
         case ir.Compare(op, value, ir.Prop() as prop) if isinstance(value, (ir.Const, ir.Param)):
-            return _comparison(_FLIPPED[op], prop, _value(value, params), column)
+            return _comparison(_FLIPPED[op], prop, value, _value(value, params), column)
         case ir.Member(ir.Prop() as prop, items) if isinstance(items, (ir.Const, ir.Param)):
-            return _listed(prop, _value(items, params), column)
+            return _listed(prop, items, _value(items, params), column)
+        case ir.TextTest("starts_with", ir.Prop(_, name), text) if isinstance(text, (ir.Const, ir.Param)):
+            return _prefix(column(name), _value(text, params))
         case ir.IsNull(ir.Prop(_, name), negated):
-            return f"{column(name)} IS {'NOT ' if negated else ''}NULL"
+            return NullTest(column(name), not negated)
         case ir.And(operands) | ir.Or(operands):
-            parts = [predicate(o, params, column) for o in operands]
-            word = " AND " if isinstance(condition, ir.And) else " OR "
-            return None if None in parts else "(" + word.join(p for p in parts if p is not None) + ")"
+            parts = [folded(o, params, column) for o in operands]
+            said = tuple(p for p in parts if p is not None)
+            if len(said) < len(parts):
+                return None
+            return all_of(said) if isinstance(condition, ir.And) else any_of(said)
         case _:
             return None
+
+
+def all_of(parts: Iterable[Predicate]) -> Predicate:
+    """All of some predicates as one."""
+    found = tuple(parts)
+    if NEVER in found:
+        return NEVER
+    return found[0] if len(found) == 1 else AllOf(found)
+
+
+def sql(found: Predicate) -> str:
+    """A predicate in the words of storage."""
+    match found:
+        case Never():
+            return "FALSE"
+        case NullTest(column, is_null):
+            return f"`{column}` IS {'' if is_null else 'NOT '}NULL"
+        case Comparison(column, scalar, op, value):
+            return f"`{column}` {'<>' if op == '!=' else op} {_literal(value, scalar)}"
+        case Prefix(column, text):
+            return f"starts_with(`{column}`, {_literal(text, Scalar.STRING)})"
+        case AllOf(parts):
+            return "(" + " AND ".join(map(sql, parts)) + ")"
+        case AnyOf(parts):
+            return "(" + " OR ".join(map(sql, parts)) + ")"
+
+
+def any_of(parts: tuple[Predicate, ...]) -> Predicate:
+    """One of some predicates as one."""
+    left = tuple(dict.fromkeys(part for part in parts if part != NEVER))
+    if not left:
+        return NEVER
+    return left[0] if len(left) == 1 else AnyOf(left)
 
 
 def _is_side(prop: ir.Expr, value: ir.Expr) -> bool:
@@ -62,7 +157,7 @@ def _is_side(prop: ir.Expr, value: ir.Expr) -> bool:
         return False
     assert prop.type.value is not None
     mine, other = prop.type.value.scalar, value.type.value.scalar
-    fits = mine is other or (mine in INTEGERS and other in INTEGERS | FLOATS)
+    fits = mine is other or (mine in INTEGERS | FLOATS and other in INTEGERS | FLOATS)
     return fits and _is_simple(prop.type)
 
 
@@ -75,51 +170,49 @@ def _value(expr: ir.Const | ir.Param, params: Mapping[str, Any]) -> Any:
     return expr.value if isinstance(expr, ir.Const) else params[expr.name]
 
 
-def _comparison(op: str, prop: ir.Prop, value: Any, column: Column) -> str | None:
+def _comparison(op: str, prop: ir.Prop, side: ir.Const | ir.Param, value: Any, column: Column) -> Predicate | None:
     if value is None:
-        return "FALSE"
+        return NEVER
     assert prop.type.value is not None
-    name = column(prop.name)
-    if prop.type.value.scalar in INTEGERS:
-        return _of_integer(op, name, value, INTEGER_RANGE[prop.type.value.scalar])
-    literal = _literal(value)
-    return None if literal is None else f"{name} {'<>' if op == '!=' else op} {literal}"
+    assert side.type.value is not None
+    name, scalar = column(prop.name), prop.type.value.scalar
+    found = fold(op, value, scalar, side.type.value.scalar)
+    if found is None:
+        return None
+    if found == "never":
+        return NEVER
+    if found == "always":
+        return NullTest(name, is_null=False)
+    return Comparison(name, scalar, *found)
 
 
-def _of_integer(op: str, name: str, value: float, domain: tuple[int, int]) -> str | None:
-    always, never = f"{name} IS NOT NULL", "FALSE"
-    if isinstance(value, float):
-        if not abs(value) < _EXACT_FLOAT:
-            return None
-        if not value.is_integer() and op in ("=", "!="):
-            return never if op == "=" else always
-        # The nearest whole number on the side that the comparison looks at.
-        value = math.ceil(value) if op in ("<", ">=") else math.floor(value)
-    low, high = domain
-    if low <= value <= high:
-        return f"{name} {'<>' if op == '!=' else op} {int(value)}"
-    is_above = value > high
-    holds = op == "!=" or (op in ("<", "<=") and is_above) or (op in (">", ">=") and not is_above)
-    return always if holds else never
-
-
-def _listed(prop: ir.Prop, values: Any, column: Column) -> str | None:
-    if values is None or not values:
-        return "FALSE"
+def _listed(prop: ir.Prop, side: ir.Const | ir.Param, values: Any, column: Column) -> Predicate | None:
+    if not values:
+        return NEVER
     if len(values) > MAX_LISTED:
         return None
-    parts = [_comparison("=", prop, value, column) for value in values if value is not None]
-    if None in parts:
-        return None
-    options = sorted({p for p in parts if p is not None and p != "FALSE"})
-    return "(" + " OR ".join(options) + ")" if options else "FALSE"
+    parts = [_comparison("=", prop, side, value, column) for value in values if value is not None]
+    said = tuple(p for p in parts if p is not None)
+    return any_of(said) if len(said) == len(parts) else None
 
 
-def _literal(value: Any) -> str | None:
-    if isinstance(value, bool):
+def _prefix(column: str, text: Any) -> Predicate | None:
+    if text is None:
+        return NEVER
+    if not text:
+        return NullTest(column, is_null=False)
+    return None if "\0" in text else Prefix(column, text)
+
+
+def _literal(value: Any, scalar: Scalar) -> str:
+    if scalar is Scalar.STRING:
+        return "'" + str(value).replace("'", "''") + "'"
+    if scalar is Scalar.BOOL:
         return "TRUE" if value else "FALSE"
-    if isinstance(value, str):
-        return None if "\0" in value else "'" + value.replace("'", "''") + "'"
-    if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
+    if scalar is Scalar.DATE:
+        assert isinstance(value, dt.date)
         return f"date '{value.isoformat()}'"
-    return None
+    if scalar is Scalar.DATETIME:
+        # A `timestamp` literal counts nanoseconds and ends in the year 2262.
+        return f"to_timestamp_millis({value})"
+    return repr(value)

@@ -6,7 +6,8 @@ from omnigraph.datatypes import INTEGERS, Scalar
 from omnigraph.query import ir
 from omnigraph.query.plan.model import Seek, Sizes
 
-_EXACT = INTEGERS | {Scalar.STRING}
+_EXACT = INTEGERS | {Scalar.STRING, Scalar.BOOL, Scalar.DATE, Scalar.DATETIME}
+"""Types whose equal values have one text, whatever the type of the literal."""
 
 
 def seek_of(var: str, types: tuple[str, ...], filters: tuple[ir.Expr, ...], sizes: Sizes) -> Seek | None:
