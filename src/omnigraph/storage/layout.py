@@ -17,6 +17,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -37,6 +38,23 @@ LOCKS = "__locks"
 QUARANTINE = "__quarantine"
 STAGING = "__staging"
 DERIVED = "__derived"
+
+# What names in a store look like. Whatever is read from one has to match before it is used as a path.
+_SEGMENT = r"[0-9A-Za-z_-][0-9A-Za-z_.-]{0,199}"
+_TABLE = r"(?:node|edge)s/[0-9a-f]{16}-[0-9a-z]{26}"
+_CHANGE_LIST = rf"{CHANGES}/[0-9A-Za-z]{{1,64}}/[0-9a-f]{{16}}-[0-9]{{1,20}}\.json"
+DATA_FILE = re.compile(_SEGMENT)
+COMMIT_ID = re.compile(r"[0-9A-Za-z]{1,64}")
+SCHEMA_HASH = re.compile(r"[0-9a-f]{64}")
+TABLE_KEY = re.compile(r"(?:node|edge):[A-Z][A-Za-z0-9_]*")
+TABLE_LOCATION = re.compile(_TABLE)
+PIN = re.compile(rf"{_TABLE}@[0-9]{{1,20}}")
+HISTORY_FILE = re.compile(rf"{HISTORY}/[0-9]{{1,3}}-[0-9a-f]{{32}}\.json\.z")
+CHANGE_LIST = re.compile(_CHANGE_LIST)
+DATA_OBJECT = re.compile(rf"{_TABLE}(?:/{_SEGMENT}){{1,4}}|{_CHANGE_LIST}")
+_NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9._/-]*[A-Za-z0-9_-])?")
+MAX_NAME_BYTES = 200
+"""Of a branch or tag as one path segment, where `/` takes three bytes: file systems allow 255, and a suffix follows."""
 
 _FNV_OFFSET = 0xCBF29CE484222325
 _FNV_PRIME = 0x100000001B3
@@ -96,6 +114,12 @@ def table_path(table_key: str, ulid: str) -> str:
 def manifest_path(native_branch: str | None) -> str:
     """Where the state of a branch lies; None is main."""
     return MANIFEST if native_branch is None else f"{MANIFEST}/tree/{quote(native_branch, safe='.')}"
+
+
+def is_name(name: str) -> bool:
+    """Whether a text can name a branch or a tag: a file, a URL segment and a flag value at once."""
+    is_short = len(name) + 2 * name.count("/") <= MAX_NAME_BYTES
+    return is_short and _NAME.fullmatch(name) is not None and ".." not in name and "//" not in name
 
 
 def quoted(name: str) -> str:

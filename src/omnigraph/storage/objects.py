@@ -21,6 +21,7 @@ from obstore.store import LocalStore, S3Store
 
 from omnigraph.errors import InvalidArgument, MissingData, StorageError, StoreUnavailable, Unsupported
 from omnigraph.storage.calls import record
+from omnigraph.storage.decode import decoding, parse_json
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.faults import translated
@@ -120,8 +121,8 @@ class ObjectStore:
         body = self.get(path)
         if body is None:
             return None
-        with translated(f"decoding {path}"):
-            return json.loads(body)
+        with decoding(path):
+            return parse_json(body)
 
     def modified(self, path: str) -> dt.datetime | None:
         """When an object was written, by the store's clock; None when there is none."""

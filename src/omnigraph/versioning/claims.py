@@ -10,13 +10,22 @@ from __future__ import annotations
 
 import re
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from omnigraph.errors import CorruptGraph, InvalidArgument
-from omnigraph.storage.layout import REFS, quoted, unquoted
+from omnigraph.storage.decode import (
+    Malformed,
+    as_integer,
+    as_name,
+    as_native_branch,
+    as_object,
+    as_optional_commit_id,
+    decoding,
+)
+from omnigraph.storage.layout import REFS, is_name, quoted, unquoted
 from omnigraph.storage.objects import ObjectStore
 
 MAIN = "main"
-_NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9._/-]*[A-Za-z0-9_-])?")
 _OBJECT = re.compile(rf"{REFS}/([^/]+)/(\d{{6}})\.(json|closed)")
 
 
@@ -32,6 +41,24 @@ class Branch:
     created_at: int = 0
     generation: int = 0
 
+    @classmethod
+    def from_json(cls, value: Any, path: str) -> Branch:
+        """The branch that the claim at `path` describes, each value checked."""
+        with decoding(path):
+            given = as_object(value, "a claim")
+            branch = cls(
+                name=as_name(given["name"]),
+                native_branch=as_native_branch(given["native_branch"]),
+                parent=None if given["parent"] is None else as_name(given["parent"]),
+                parent_native=as_native_branch(given["parent_native"]),
+                base_commit=as_optional_commit_id(given["base_commit"]),
+                created_at=as_integer(given["created_at"], "a time"),
+                generation=as_integer(given["generation"], "a generation", high=999_999),
+            )
+            if path != _path(branch.name, branch.generation, "json"):
+                raise Malformed(f"it claims the name {branch.name!r}, generation {branch.generation}")
+        return branch
+
 
 @dataclass(frozen=True, slots=True)
 class ListedClaim:
@@ -46,9 +73,10 @@ def check_name(name: str, what: str = "branch") -> None:
     """Refuse names that could not be a file, a URL segment or a flag value, and those that belong to the system."""
     if name.startswith("__"):
         raise InvalidArgument(f"{what} names beginning with '__' belong to the system", hint="choose another name")
-    if len(name) > 200 or not _NAME.fullmatch(name) or ".." in name or "//" in name:
+    if not is_name(name):
         raise InvalidArgument(
-            f"{name!r} is not a {what} name", hint="use letters, digits and . _ - / (not at the ends), at most 200"
+            f"{name[:250]!r} is not a {what} name",
+            hint="use letters, digits and . _ - / (not at the ends), at most 200 (a / counts as three)",
         )
 
 
@@ -76,8 +104,9 @@ class Claims:
 
     def every(self) -> list[Branch]:
         """Every generation of every name, ended ones included."""
-        found = (self._objects.get_json(i.path) for i in self._objects.list(REFS) if i.path.endswith(".json"))
-        return [Branch(**value) for value in found if value is not None]
+        paths = [i.path for i in self._objects.list(REFS) if i.path.endswith(".json")]
+        found = ((self._objects.get_json(path), path) for path in paths)
+        return [Branch.from_json(value, path) for value, path in found if value is not None]
 
     def read(self, claim: ListedClaim) -> Branch:
         """The branch behind a claim."""
@@ -85,7 +114,7 @@ class Claims:
         value = self._objects.get_json(path)
         if value is None:
             raise CorruptGraph(f"{path} was listed and cannot be read", hint="restore it from a copy of the store")
-        return Branch(**value)
+        return Branch.from_json(value, path)
 
     def put(self, branch: Branch) -> bool:
         """Claim the branch's name for its generation; False when somebody else has."""

@@ -135,7 +135,7 @@ class Refs:
         found = []
         for info in self._store.objects.list(TAGS):
             value = self._store.objects.get_json(info.path)
-            if value is not None and value["native_branch"] == branch.native_branch:
+            if isinstance(value, dict) and value.get("native_branch") == branch.native_branch:
                 found.append(tag_name(info.path))
         return tuple(found)
 

@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from omnigraph.errors import NameTaken, TagNotFound
+from omnigraph.storage.decode import (
+    Malformed,
+    as_commit_id,
+    as_integer,
+    as_name,
+    as_native_branch,
+    as_object,
+    decoding,
+)
 from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.layout import TAGS, tag_name, tag_path
 from omnigraph.versioning.claims import check_name
@@ -22,6 +32,23 @@ class Tag:
     native_branch: str | None
     manifest_version: int
     created_at: int
+
+    @classmethod
+    def from_json(cls, value: Any, path: str) -> Tag:
+        """The tag whose object is at `path`, each value checked."""
+        with decoding(path):
+            given = as_object(value, "a tag")
+            tag = cls(
+                name=as_name(given["name"]),
+                graph_commit_id=as_commit_id(given["graph_commit_id"]),
+                branch=as_name(given["branch"]),
+                native_branch=as_native_branch(given["native_branch"]),
+                manifest_version=as_integer(given["manifest_version"], "a manifest version"),
+                created_at=as_integer(given["created_at"], "a time"),
+            )
+            if path != tag_path(tag.name):
+                raise Malformed(f"it is about the tag {tag.name!r}")
+        return tag
 
 
 class Tags:
@@ -42,8 +69,9 @@ class Tags:
 
     def find(self, name: str) -> Tag | None:
         """A tag by name, or None."""
-        value = self._store.objects.get_json(tag_path(name))
-        return None if value is None else Tag(**value)
+        path = tag_path(name)
+        value = self._store.objects.get_json(path)
+        return None if value is None else Tag.from_json(value, path)
 
     def list(self) -> list[Tag]:
         """All tags by name."""
