@@ -15,7 +15,8 @@
      |                                           VersionNotFound HistoricalVersionReclaimed ChangeFeedGap
      +- StorageError         look at the store   StoreUnavailable (StoreFull) CorruptGraph MissingData CommitLost
      |                                           FormatUnsupported OutcomeUnknown
-     +- LimitExceeded, Unsupported (SchemaChangeRefused), EmbeddingFailed, PermissionDenied (ReadOnlyGraph)
+     +- LimitExceeded, Unsupported (SchemaChangeRefused, ForkUnsupported), EmbeddingFailed,
+        PermissionDenied (ReadOnlyGraph)
 
 `code` is stable and documented. `retryable` means: nothing was published, take a fresh snapshot and try again.
 """
@@ -66,6 +67,7 @@ from omnigraph.errors.lookup import (
 )
 from omnigraph.errors.refusals import (
     EmbeddingFailed,
+    ForkUnsupported,
     LimitExceeded,
     PermissionDenied,
     ReadOnlyGraph,
@@ -101,6 +103,7 @@ __all__ = [
     "EmbeddingFailed",
     "EndpointConflict",
     "ExpectedVersionMismatch",
+    "ForkUnsupported",
     "FormatUnsupported",
     "GraphNotFound",
     "HistoricalVersionReclaimed",

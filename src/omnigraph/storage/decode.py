@@ -21,6 +21,7 @@ from omnigraph.storage.layout import (
     COMMIT_ID,
     DATA_OBJECT,
     HISTORY_FILE,
+    INCARNATION,
     SCHEMA_HASH,
     TABLE_KEY,
     TABLE_LOCATION,
@@ -169,12 +170,12 @@ def as_name(value: Any) -> str:
 
 
 def as_native_branch(value: Any) -> str | None:
-    """An incarnation of a branch, `<name>.<ulid>`; None is main's."""
+    """An incarnation of a branch, `<name>.<unique suffix>`; None is main's."""
     if value is None:
         return None
     name, _, incarnation = as_text(value, "an incarnation of a branch").rpartition(".")
     as_name(name)
-    as_commit_id(incarnation)
+    as_text(incarnation, "the suffix of a branch", INCARNATION)
     return f"{name}.{incarnation}"
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from omnigraph.errors import CorruptGraph, NameTaken, OmnigraphError, StorageError
+from omnigraph.errors import CorruptGraph, InvalidArgument, NameTaken, OmnigraphError, StorageError, StoreUnavailable
 from omnigraph.schema.catalog import Catalog, compile_schema
+from omnigraph.storage.durability import Durability
 from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.layout import MANIFEST, RECOVERY, GraphRoot, table_path
+from omnigraph.storage.objects import ObjectStore
+from omnigraph.storage.options import s3_options
 from omnigraph.versioning.commits import GraphCommit
 from omnigraph.versioning.contracts import save_contract
 from omnigraph.versioning.manifest import ManifestState, RowWriter
@@ -21,6 +24,7 @@ def create_graph(
     catalog = compile_schema(schema_text, mint, schema_path)
     store = GraphStore(root)
     _require_vacant(store)
+    _require_outside(root)
     store.objects.create_root()
     store.objects.probe_put_if_absent(f"{RECOVERY}/probe-{mint()}")
     commit_id = mint()
@@ -67,6 +71,20 @@ def _require_vacant(store: GraphStore) -> None:
             f"{store.root.uri} holds branches but no __manifest",
             hint="this was a graph: restore __manifest from a copy, or choose an empty location",
         )
+
+
+def _require_outside(root: GraphRoot) -> None:
+    """Refuse a place inside another graph, whose cleanup would take what lies there for its own."""
+    for parent in root.parents():
+        try:
+            objects = ObjectStore(parent, {} if parent.is_local else s3_options(), Durability(parent))
+            is_graph = objects.holds_any(f"{MANIFEST}/_versions")
+        except StoreUnavailable:  # a place that may not be looked at
+            continue
+        if is_graph:
+            raise InvalidArgument(
+                f"{root.uri} lies inside the graph at {parent.uri}", hint="choose a location outside of it"
+            )
 
 
 def _taken(root: GraphRoot) -> NameTaken:
