@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import json
 import shutil
+import struct
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import lance
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -375,3 +377,23 @@ def test_strange_objects_beside_ours_are_passed_over(root: Path) -> None:
     for name in ("__recovery/x.lease-y", "__recovery/..json", "__recovery/a b.json", "__refs/feature/x.json.bak"):
         (root / name).write_bytes(b"?")
     read_all(root)
+
+
+def test_headers_of_derived_state(root: Path) -> None:
+    """A cache: what cannot be read is as good as missing."""
+    store = Graph.open(root)._store
+    assert store.derived.write("x", {"a": 1}, {"numbers": np.arange(4)})
+    path = root / "__derived/x"
+    original = path.read_bytes()
+    size = struct.unpack("<Q", original[8:16])[0]
+    header = json.loads(original[16 : 16 + size])
+    bodies = [b"", original[:8], original[:-1], original[:8] + b"\xff" * 8 + original[16:]]
+    for value in variants(header):
+        text = json.dumps(value).encode()
+        head = text + b" " * (-(len(text) + 16) % 64)
+        bodies.append(original[:8] + struct.pack("<Q", len(head)) + head + original[16 + size :])
+    for body in bodies:
+        path.unlink()  # others may have the file mapped
+        path.write_bytes(body)
+        found = store.derived.read("x")
+        assert found is None or isinstance(found.facts, dict)

@@ -70,9 +70,9 @@ def test_the_command_line(tmp_path: Path, name: str) -> None:
     root = tmp_path / "top" / name
     schema = tmp_path / "schema.pg"
     schema.write_text(SCHEMA)
-    for arguments in (["init", str(root), "--schema", str(schema)], ["snapshot", "--store", str(root)]):
-        program = [sys.executable, "-c", "from omnigraph.cli.main import run; run()"]
-        done = subprocess.run([*program, *arguments, "--quiet"], capture_output=True, text=True, check=False)
+    for arguments in (["init", str(root), "--schema", str(schema), "--quiet"], ["snapshot", "--store", str(root)]):
+        program = [sys.executable, "-c", "from omnigraph.cli.main import run; raise SystemExit(run())"]
+        done = subprocess.run([*program, *arguments], capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr) == (0, "")
     assert [each.name for each in (tmp_path / "top").iterdir()] == [name]
 
