@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from omnigraph.errors import CorruptGraph, InvalidArgument, NameTaken, OmnigraphError, StorageError, StoreUnavailable
 from omnigraph.schema.catalog import Catalog, compile_schema
 from omnigraph.storage.durability import Durability
@@ -76,6 +78,8 @@ def _require_vacant(store: GraphStore) -> None:
 def _require_outside(root: GraphRoot) -> None:
     """Refuse a place inside another graph, whose cleanup would take what lies there for its own."""
     for parent in root.parents():
+        if parent.is_local and not os.path.isdir(parent.uri):
+            continue
         try:
             objects = ObjectStore(parent, {} if parent.is_local else s3_options(), Durability(parent))
             is_graph = objects.holds_any(f"{MANIFEST}/_versions")
