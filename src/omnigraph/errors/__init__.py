@@ -16,7 +16,8 @@
      +- StorageError         look at the store   StoreUnavailable (StoreFull) StoreReplaced CorruptGraph MissingData
                                                 CommitLost
      |                                           FormatUnsupported OutcomeUnknown
-     +- LimitExceeded, Unsupported (SchemaChangeRefused), EmbeddingFailed, PermissionDenied (ReadOnlyGraph)
+     +- LimitExceeded, Unsupported (SchemaChangeRefused, ForkUnsupported), EmbeddingFailed,
+        PermissionDenied (ReadOnlyGraph)
 
 `code` is stable and documented. `retryable` means: nothing was published, take a fresh snapshot and try again.
 """
@@ -67,6 +68,7 @@ from omnigraph.errors.lookup import (
 )
 from omnigraph.errors.refusals import (
     EmbeddingFailed,
+    ForkUnsupported,
     LimitExceeded,
     PermissionDenied,
     ReadOnlyGraph,
@@ -103,6 +105,7 @@ __all__ = [
     "EmbeddingFailed",
     "EndpointConflict",
     "ExpectedVersionMismatch",
+    "ForkUnsupported",
     "FormatUnsupported",
     "GraphNotFound",
     "HistoricalVersionReclaimed",

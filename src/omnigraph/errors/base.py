@@ -2,7 +2,39 @@
 
 from __future__ import annotations
 
+import reprlib
 from typing import Any, ClassVar
+
+
+class _Brief(reprlib.Repr):
+    """A bounded `repr`: of long values the beginning, of deep ones the top, of huge numbers how long they are."""
+
+    def repr_int(self, x: int, level: int) -> str:
+        if x.bit_length() > 256:
+            return f"a number of {x.bit_length() * 30103 // 100000 + 1} digits"
+        return repr(x)
+
+
+_BRIEF = _Brief()
+_BRIEF.maxlist = _BRIEF.maxtuple = _BRIEF.maxdict = _BRIEF.maxset = 20
+_BRIEF.maxstring = _BRIEF.maxother = 200
+_MAX_MESSAGE = 2_000
+
+
+def shown(value: Any, width: int = 60) -> str:
+    """A value in a message: cut to `width`, whatever it is. Huge numbers and deep nesting are no obstacle.
+
+    >>> shown("Ann"), shown([1, [2]]), shown("x" * 99, 12)
+    ("'Ann'", '[1, [2]]', "'xxxxxxxx...")
+    """
+    text = repr(value) if isinstance(value, str | bytes) and len(value) <= width else _BRIEF.repr(value)
+    return text if len(text) <= width else f"{text[: width - 3]}..."
+
+
+def _printable(text: str) -> str:
+    """A text that can be printed and sent: no halves of surrogate pairs, and of bounded length."""
+    cut = text if len(text) <= _MAX_MESSAGE else f"{text[: _MAX_MESSAGE - 3]}..."
+    return cut if cut.isascii() else cut.encode(errors="backslashreplace").decode()
 
 
 class OmnigraphError(Exception):
@@ -12,9 +44,9 @@ class OmnigraphError(Exception):
     retryable: ClassVar[bool] = False
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+        self.message = _printable(message)
+        self.hint = None if hint is None else _printable(hint)
+        super().__init__(self.message)
 
     def __str__(self) -> str:
         return f"{self.message}\n  hint: {self.hint}" if self.hint else self.message

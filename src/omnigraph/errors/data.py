@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from omnigraph.errors.base import OmnigraphError
+from omnigraph.errors.base import OmnigraphError, shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,10 +38,14 @@ class Violation:
         line = self.row if self.path is not None else None
         found = {
             "rule": self.rule, "message": self.message, "type_key": self.type_key, "field": self.field,
-            "value": None if self.value is None else str(self.value)[:200], "entity_id": self.entity_id,
+            "value": None if self.value is None else _plain(self.value), "entity_id": self.entity_id,
             "path": self.path, "row": self.row, "line": line, "column": self.column,
         }  # fmt: skip
         return {k: v for k, v in found.items() if v is not None}
+
+
+def _plain(value: Any) -> str:
+    return value[:200] if isinstance(value, str) else shown(value, 200)
 
 
 class DataError(OmnigraphError):

@@ -7,6 +7,10 @@ from typing import Any
 
 from omnigraph.errors.base import OmnigraphError
 
+_WIDEST = 500
+"""How much of a line is quoted, and how much of that stands before the place."""
+_AROUND = 100
+
 
 @dataclass(frozen=True, slots=True)
 class Span:
@@ -45,9 +49,12 @@ class LanguageError(OmnigraphError):
             return None
         lines = self.source.split("\n")
         line = lines[min(self.span.line, len(lines)) - 1].rstrip("\r")
+        begin = max(0, self.span.column - 1 - _AROUND) if len(line) > _WIDEST else 0
+        # One character for each, so that the caret stays under its place.
+        line = line[begin : begin + _WIDEST].encode(errors="replace").decode()
         # Tabs are kept in the padding so that the caret lands under the right character in any terminal.
-        pad = "".join(c if c == "\t" else " " for c in line[: self.span.column - 1])
-        return f"{line}\n{pad}{'^' * max(1, self.span.width)}"
+        pad = "".join(c if c == "\t" else " " for c in line[: self.span.column - 1 - begin])
+        return f"{line}\n{pad}{'^' * max(1, min(self.span.width, _WIDEST - len(pad)))}"
 
     def __str__(self) -> str:
         where = self.path or "<text>"

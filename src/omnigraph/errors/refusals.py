@@ -19,6 +19,12 @@ class Unsupported(OmnigraphError):
     code = "unsupported"
 
 
+class ForkUnsupported(Unsupported):
+    """The process was forked from one that had a graph open. Start processes by `spawn` instead."""
+
+    code = "fork_unsupported"
+
+
 class SchemaChangeRefused(Unsupported):
     """A schema change has a step that this engine does not take. Nothing was changed."""
 

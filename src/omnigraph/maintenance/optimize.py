@@ -155,8 +155,8 @@ def _due(repository: Repository, branch: str, wanted: Thresholds, target_rows: i
 def concurrency() -> int:
     """How many tables are worked on at once."""
     text = os.environ.get(CONCURRENCY_VARIABLE, "8")
-    if not text.isdigit() or int(text) < 1:
-        raise InvalidArgument(f"{CONCURRENCY_VARIABLE} is {text!r}", hint="use a whole number above 0")
+    if not (text.isascii() and text.isdigit() and len(text) <= 4 and int(text) >= 1):
+        raise InvalidArgument(f"{CONCURRENCY_VARIABLE} is {text[:40]!r}", hint="use a whole number above 0")
     return int(text)
 
 

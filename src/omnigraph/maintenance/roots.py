@@ -21,6 +21,7 @@ from omnigraph.storage.objects import ObjectInfo
 from omnigraph.versioning.ancestry import merge_bases
 from omnigraph.versioning.claims import MAIN, Branch
 from omnigraph.versioning.commits import GraphCommit
+from omnigraph.versioning.condemned import read_condemned
 from omnigraph.versioning.history import walk
 from omnigraph.versioning.manifest import ManifestState, read_state
 from omnigraph.versioning.repository import Repository
@@ -115,11 +116,11 @@ def find_roots(repository: Repository, retention: Retention, now: dt.datetime) -
 def _take_over_lists(repository: Repository, roots: Roots) -> None:
     """What a collector had condemned when it was killed needs no more patience than it had."""
     for info in repository.store.objects.list(CONDEMNED):
-        listed = repository.store.objects.get_json(info.path) or {}
-        for pin in listed.get("pins", ()):
+        listed = read_condemned(repository.store.objects, info.path)
+        for pin in listed.pins:
             path, _, version = pin.rpartition("@")
             roots.given_up.add((path, int(version)))
-        roots.given_up_objects.update(listed.get("objects", ()))
+        roots.given_up_objects.update(listed.objects)
 
 
 def _pinned_versions(repository: Repository, bases: Iterable[GraphCommit]) -> dict[str | None, frozenset[int]]:

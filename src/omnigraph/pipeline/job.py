@@ -27,6 +27,8 @@ from omnigraph.errors import JobError, Span
 from omnigraph.pipeline.sources import FORMATS
 
 MODES = ("append", "merge", "overwrite")
+MAX_CHARACTERS = 1 << 20
+MAX_DEPTH = 16
 _ROOT = ("graph", "branch", "from", "mode", "actor", "message", "on_error", "max_errors", "rejects", "nodes", "edges")
 _SOURCE = ("path", "format", "columns", "cast", "where", "delimiter")
 
@@ -78,7 +80,10 @@ def read_job(path: str | Path) -> Job:
 def parse_job(text: str, path: Path) -> Job:
     """A job from its text."""
     reader = _Reader(text, path)
+    if len(text) > MAX_CHARACTERS:
+        raise JobError(f"{path} has {len(text)} characters, the limit is {MAX_CHARACTERS}", hint="split the job")
     try:
+        _require_shallow(reader, text)
         document = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
         line, column = (error.problem_mark.line, error.problem_mark.column) if error.problem_mark else (0, 0)
@@ -106,6 +111,19 @@ def parse_job(text: str, path: Path) -> Job:
     if not job.nodes and not job.edges:
         raise reader.error("the job loads nothing", 0, 0, hint="name files under `nodes` or `edges`")
     return job
+
+
+def _require_shallow(reader: _Reader, text: str) -> None:
+    """Refuse nesting that no job has. Events come as they are read, so what lies deeper costs nothing."""
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > MAX_DEPTH:
+            mark = event.start_mark
+            raise reader.error("this is nested too deeply", mark.line, mark.column, hint="a job has four levels")
 
 
 class _Reader:
@@ -139,11 +157,13 @@ class _Reader:
     def text(self, node: Any) -> str:
         if not isinstance(node, yaml.ScalarNode) or node.tag.endswith(":null"):
             raise self.at(node, "a text is expected here")
+        if not node.value.isprintable() and "\0" in node.value:
+            raise self.at(node, "a text cannot hold NUL")
         return str(node.value)
 
     def count(self, node: Any) -> int:
         text = self.text(node)
-        if not text.isdecimal():
+        if not text.isdecimal() or len(text) > 18:
             raise self.at(node, f"a whole number is expected here, not {text!r}")
         return int(text)
 

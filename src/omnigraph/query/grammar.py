@@ -57,6 +57,7 @@ literal    = string | number | "true" | "false" | "null" | "date" "(" string ")"
 TOKEN = re.compile(
     r"""
     (?P<BLANK>[ \t\r\n\ufeff]+ | //[^\n]* | /\*(?:.|\n)*?\*/)
+  | (?P<UNCLOSED>/\*)
   | (?P<VAR>\$[a-z_][A-Za-z0-9_]*)
   | (?P<TYPE>[A-Z][A-Za-z0-9_]*)
   | (?P<IDENT>[a-z_][A-Za-z0-9_]*)

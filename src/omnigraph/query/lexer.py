@@ -11,6 +11,7 @@ from omnigraph.errors import ParseError, Span
 from omnigraph.query import ast
 from omnigraph.query.grammar import TOKEN
 from omnigraph.query.slips import foreign_character, foreign_token
+from omnigraph.schema.source_text import name_is_too_long, require_readable
 
 _ESCAPES = {'"': '"', "\\": "\\", "n": "\n", "r": "\r", "t": "\t"}
 
@@ -36,6 +37,7 @@ class Cursor:
         self.text = text
         self.path = path
         self._lines = [0, *(found.end() for found in re.finditer("\n", text))]
+        require_readable(text, path)
         self._tokens = self._tokenise()
         self._at = 0
 
@@ -140,5 +142,15 @@ class Cursor:
                 self.fail(message, self.span(offset, offset + width), hint)
             if found.lastgroup != "BLANK":
                 tokens.append(Token(str(found.lastgroup), found[0], offset))
+                self._require_possible(tokens[-1])
             offset = found.end()
         return [*tokens, Token("END", "", offset)]
+
+    def _require_possible(self, token: Token) -> None:
+        """Refuse what would be expensive to go on with: an endless name, a comment without an end."""
+        if token.kind == "UNCLOSED":
+            hint = "close it with `*/`; comments do not nest"
+            self.fail("this comment is never closed", self.span(token.start, token.start + 1), hint)
+        problem = name_is_too_long(token.text) if token.kind in ("VAR", "TYPE", "IDENT") else None
+        if problem is not None:
+            self.fail(problem, self.span_of(token), "choose a shorter name")

@@ -13,10 +13,12 @@ from typing import Any
 
 from omnigraph.datatypes import FLOATS, INTEGER_RANGE, INTEGERS, PropertyType, Scalar
 from omnigraph.errors import InvalidArgument
+from omnigraph.errors.base import shown
 from omnigraph.query import ir
 from omnigraph.query.value_types import single
 from omnigraph.schema.names import suggest
 from omnigraph.schema.resolve import utc
+from omnigraph.schema.source_text import MAX_NAME
 
 
 class _Unfit(Exception):
@@ -32,8 +34,10 @@ def bind_params(query: ir.QueryIR | ir.MutationIR, given: Mapping[str, Any]) -> 
     declared = {each.name: each.type for each in query.params}
     for name in given:
         if name not in declared:
-            hint = suggest(name, declared, f"declared: {', '.join(declared)}" if declared else "it declares none")
-            raise InvalidArgument(f"the query `{query.name}` has no parameter '{name}'", hint=hint)
+            hint = suggest(
+                str(name)[:MAX_NAME], declared, f"declared: {', '.join(declared)}" if declared else "it declares none"
+            )
+            raise InvalidArgument(f"the query `{query.name}` has no parameter '{str(name)[:MAX_NAME]}'", hint=hint)
     bound = {name: _bound(query.name, name, wanted, given) for name, wanted in declared.items()}
     if isinstance(query, ir.QueryIR):
         _refuse_impossible(query, bound)
@@ -113,6 +117,8 @@ def _scalar(value: Any, scalar: Scalar) -> Any:
         wanted = (str, bytes)
     if not isinstance(value, wanted):
         raise _Unfit(f"expected a {scalar}, got {_shown(value)}")
+    if isinstance(value, str) and not value.isascii() and any("\ud800" <= c <= "\udfff" for c in value):
+        raise _Unfit("half of a surrogate pair is not a character")
     return value
 
 
@@ -124,7 +130,7 @@ def _integer(value: Any, scalar: Scalar) -> int:
     number = int(value.__index__())
     low, high = INTEGER_RANGE[scalar]
     if not low <= number <= high:
-        raise _Unfit(f"{number} is outside the {scalar} range, {low} to {high}")
+        raise _Unfit(f"{_shown(number)} is outside the {scalar} range, {low} to {high}")
     return number
 
 
@@ -166,5 +172,4 @@ def _datetime(value: Any) -> dt.datetime:
 
 
 def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else f"{text[:37]}..."
+    return shown(value, 40)

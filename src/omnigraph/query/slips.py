@@ -76,8 +76,6 @@ def foreign_character(text: str, offset: int) -> tuple[str, int, str]:
 
 def foreign_token(kind: str, text: str, follows: str) -> Slip | None:
     """What a token means that is wrong in any place where it is not expected."""
-    if kind == "MARK" and text == "/" and follows == "*":
-        return "this comment is never closed", "close it with `*/`; comments do not nest"
     if kind == "MARK":
         return _MARKS.get(text)
     if kind == "TYPE" and text.lower() in _KEYWORDS | set(_WORDS):

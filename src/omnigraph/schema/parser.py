@@ -17,6 +17,7 @@ from omnigraph.schema import ast
 from omnigraph.schema.grammar import GRAMMAR
 from omnigraph.schema.names import CONSTRAINTS
 from omnigraph.schema.slips import diagnose, type_hint
+from omnigraph.schema.source_text import name_is_too_long, require_readable
 
 # Python refuses to read integers of thousands of digits; nothing sensible comes near.
 MAX_DIGITS = 400
@@ -30,6 +31,7 @@ def parse_schema(text: str, path: str | None = None) -> ast.SchemaFile:
     >>> parse_schema("node Person { name: String @key }").nodes[0].name.text
     'Person'
     """
+    require_readable(text, path)
     try:
         tree = _lark().parse(text)
     except UnexpectedInput as error:
@@ -115,14 +117,15 @@ class _Builder:
         return PropertyType(Scalar(str(token)), nullable)
 
     def list_type(self, tree: Tree[Token], nullable: bool) -> PropertyType:
-        item = self.type(next(_trees(tree, "type")))
-        span = self.span(next(_trees(tree, "type")))
+        inner = next(_trees(tree, "type"))
+        span = self.span(inner)
+        if next(_trees(inner, "list"), None) is not None:  # however deep it goes on
+            self.fail("a list cannot hold lists", span, "use a flat list, or a node per inner list")
+        item = self.type(inner)
         if item.is_enum:
             self.fail("a list cannot hold enum values", span, "use `[String]`")
         if item.is_vector:
             self.fail("a list cannot hold vectors", span, "use one `Vector(n)` property, or a node per vector")
-        if item.is_list:
-            self.fail("a list cannot hold lists", span, "use a flat list, or a node per inner list")
         if item.nullable:
             self.fail("list items take no `?`", span, f"write `[{item.scalar}]?` for a list that may be missing")
         return PropertyType(item.scalar, nullable, is_list=True)
@@ -197,7 +200,11 @@ class _Builder:
         return re.sub(r"\\(.)", decode, token[1:-1], flags=re.DOTALL)
 
     def name(self, token: Token) -> ast.Name:
-        return ast.Name(str(token), Span(cast(int, token.line), cast(int, token.column), len(token)))
+        span = Span(cast(int, token.line), cast(int, token.column), len(token))
+        problem = name_is_too_long(token)
+        if problem is not None:
+            self.fail(problem, span, "choose a shorter name")
+        return ast.Name(str(token), span)
 
     def span(self, tree: Tree[Token]) -> Span:
         """The place of a tree; a tree over several lines is cut at the end of its first."""

@@ -11,6 +11,7 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedTok
 from omnigraph.datatypes import Scalar
 from omnigraph.errors import Span
 from omnigraph.schema.names import nearest, suggest
+from omnigraph.schema.source_text import MAX_NAME, word_before
 
 _OTHER_NAMES = {
     "int": "I64", "integer": "I64", "long": "I64", "bigint": "I64", "int64": "I64", "number": "F64 or I64",
@@ -53,13 +54,12 @@ class _Place:
 
     @property
     def word(self) -> str:
-        found = re.match(r"[A-Za-z_][A-Za-z0-9_]*", self.rest)
+        found = re.match(r"[A-Za-z_][A-Za-z0-9_]{0,199}", self.rest)
         return found[0] if found else ""
 
     @property
     def previous(self) -> str:
-        found = re.search(r"[A-Za-z_][A-Za-z0-9_]*$", self.before)
-        return found[0] if found else ""
+        return word_before(self.before[-MAX_NAME:])
 
     @property
     def in_body(self) -> bool:

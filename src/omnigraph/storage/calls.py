@@ -8,12 +8,16 @@ from __future__ import annotations
 import threading
 from collections import Counter
 
+from omnigraph.storage import forking
+
 _counts: Counter[str] | None = None
 _lock = threading.Lock()
 
 
 def record(kind: str) -> None:
-    """One more call of a kind, if anybody counts."""
+    """One more call of a kind, if anybody counts. Refused in a process that cannot make any."""
+    if forking.is_forked:
+        forking.refuse()
     if _counts is not None:
         with _lock:
             _counts[kind] += 1

@@ -33,11 +33,18 @@ class DataFiles:
     def _session(self) -> LanceFileSession:
         return LanceFileSession(self._root.uri, storage_options=self._options)
 
+    def _open_writer(self, path: str, name: str, schema: pa.Schema, version: str) -> Any:
+        if "%" not in path:
+            return self._session.open_writer(f"{path}/data/{name}", schema=schema, version=version)
+        # A session escapes `%` in the paths below it, but not in its own: a branch `a/b` lies at `a%2Fb`.
+        own = LanceFileSession(self._root.join(path), storage_options=self._options)
+        return own.open_writer(f"data/{name}", schema=schema, version=version)
+
     def write(self, dataset: LanceDataset, path: str, rows: pa.Table) -> FragmentMetadata:
         """Write rows, which have the columns of a dataset that lies at `path`, and describe the file as Lance would."""
         name = f"{uuid.uuid4().hex}.lance"
         version = dataset.data_storage_version
-        writer = self._session.open_writer(f"{path}/data/{name}", schema=rows.schema, version=version)
+        writer = self._open_writer(path, name, rows.schema, version)
         writer.write_batch(rows)
         writer.close()
         leaves = list(_leaves(dataset.lance_schema.fields()))

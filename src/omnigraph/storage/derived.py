@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from omnigraph.errors import StorageError
+from omnigraph.storage.decode import as_integer, as_object, decoding, parse_json
 from omnigraph.storage.layout import DERIVED
 from omnigraph.storage.objects import ObjectInfo, ObjectStore
 
@@ -58,8 +59,9 @@ class DerivedStore:
             return None
         try:
             body = self._mapped(path) if self._root is not None else self._fetched(path)
-            return None if body is None else _decoded(body)
-        except (OSError, ValueError, KeyError, TypeError, struct.error, StorageError):
+            with decoding(path):
+                return None if body is None else _decoded(body)
+        except (OSError, ValueError, StorageError):
             return None
 
     def write(self, path: str, facts: Mapping[str, Any], arrays: Mapping[str, Array]) -> bool:
@@ -148,14 +150,14 @@ def _decoded(body: Array) -> Derived | None:
     if head[:8] != _MAGIC:
         return None
     (length,) = struct.unpack("<Q", head[8:])
-    header = json.loads(bytes(body[16 : 16 + length]))
+    header = as_object(parse_json(bytes(body[16 : 16 + length])), "a header")
     arrays: dict[str, Array] = {}
     at = 16 + length
-    for name, (kind, count) in header["arrays"].items():
+    for name, (kind, count) in as_object(header["arrays"], "a list of arrays").items():
         if kind not in _KINDS:
             return None
-        size = np.dtype(kind).itemsize * count
+        size = np.dtype(kind).itemsize * as_integer(count, "a length", high=len(body))
         arrays[name] = np.asarray(body[at : at + size]).view(kind)
         at += size + (-size % _ALIGNMENT)
     # Every byte must be there: what was cut short is as good as missing.
-    return Derived(header["facts"], arrays) if at == len(body) else None
+    return Derived(as_object(header["facts"], "facts"), arrays) if at == len(body) else None

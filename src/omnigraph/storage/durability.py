@@ -20,6 +20,7 @@ from pathlib import Path
 from omnigraph.storage.calls import record
 from omnigraph.storage.faults import translated
 from omnigraph.storage.layout import GraphRoot
+from omnigraph.storage.options import switch
 
 _MAX_REMEMBERED = 4096
 _QUICK_SECONDS = 0.0005
@@ -34,7 +35,7 @@ class Durability:
     """Knows whether, and where, to flush."""
 
     def __init__(self, root: GraphRoot, *, enabled: bool | None = None) -> None:
-        wanted = os.environ.get("OMNIGRAPH_FSYNC", "on").lower() not in ("off", "0", "false", "no")
+        wanted = switch("OMNIGRAPH_FSYNC")
         self._enabled = root.is_local and (wanted if enabled is None else enabled)
         self._root = Path(root.uri)
         self._settled: set[Path] = set()

@@ -14,7 +14,9 @@ from typing import Any, assert_never
 import pyarrow as pa
 from lance.fragment import FragmentMetadata
 
-from omnigraph.errors import CorruptGraph, Unsupported
+from omnigraph.errors import Unsupported
+from omnigraph.storage.decode import Malformed, as_integer, as_list, as_optional_text, as_text, as_texts
+from omnigraph.storage.layout import DATA_FILE
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,23 +116,37 @@ def effect_to_json(effect: Effect) -> dict[str, Any]:
 
 
 def effect_from_json(value: dict[str, Any]) -> Effect:
-    """The inverse of `effect_to_json`."""
+    """The inverse of `effect_to_json`, each value checked; runs inside `decoding`."""
     match value["kind"]:
         case "append":
             return AppendRows(_fragments_from_json(value["fragments"]))
         case "replace":
-            return ReplaceRows(tuple(value["ids"]), _fragments_from_json(value["fragments"]))
+            return ReplaceRows(as_texts(value["ids"], "a list of ids"), _fragments_from_json(value["fragments"]))
         case "overwrite":
             return OverwriteRows(_fragments_from_json(value["fragments"]))
         case "reshape":
-            return Reshape(value["note"])
+            return Reshape(as_text(value["note"], "a note"))
         case other:
-            raise CorruptGraph(f"unknown table effect {other!r}")
+            raise Malformed(f"unknown table effect {other!r}")
 
 
 def _fragments_to_json(fragments: tuple[WrittenFragment, ...]) -> list[list[Any]]:
     return [[json.dumps(f.metadata.to_json()), f.file, f.rows, f.hashes] for f in fragments]
 
 
-def _fragments_from_json(values: list[list[Any]]) -> tuple[WrittenFragment, ...]:
-    return tuple(WrittenFragment(FragmentMetadata.from_json(text), *rest) for text, *rest in values)
+def _fragments_from_json(values: Any) -> tuple[WrittenFragment, ...]:
+    return tuple(_fragment_from_json(*as_list(each, "a fragment")) for each in as_list(values, "a list of fragments"))
+
+
+def _fragment_from_json(text: Any, file: Any, rows: Any, hashes: Any) -> WrittenFragment:
+    metadata = FragmentMetadata.from_json(as_text(text, "the metadata of a fragment"))
+    for each in metadata.files:
+        as_text(each.path, "a data file", DATA_FILE)
+        if each.base_id is not None:  # a file of another dataset
+            raise Malformed("a fragment names a base path")
+    return WrittenFragment(
+        metadata,
+        as_text(file, "a data file", DATA_FILE),
+        as_integer(rows, "a number of rows"),
+        as_optional_text(hashes, "packed hashes"),
+    )

@@ -18,6 +18,8 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -40,6 +42,26 @@ QUARANTINE = "__quarantine"
 STAGING = "__staging"
 DERIVED = "__derived"
 
+# What names in a store look like. Whatever is read from one has to match before it is used as a path.
+_SEGMENT = r"[0-9A-Za-z_-][0-9A-Za-z_.-]{0,199}"
+_TABLE = r"(?:node|edge)s/[0-9a-f]{16}-[0-9a-z]{26}"
+_CHANGE_LIST = rf"{CHANGES}/[0-9A-Za-z]{{1,64}}/[0-9a-f]{{16}}-[0-9]{{1,20}}\.json"
+DATA_FILE = re.compile(_SEGMENT)
+COMMIT_ID = re.compile(r"[0-9A-Za-z]{1,64}")
+INCARNATION = re.compile(r"[0-9A-Za-z-]{1,64}")
+SCHEMA_HASH = re.compile(r"[0-9a-f]{64}")
+TABLE_KEY = re.compile(r"(?:node|edge):[A-Z][A-Za-z0-9_]*")
+TABLE_LOCATION = re.compile(_TABLE)
+PIN = re.compile(rf"{_TABLE}@[0-9]{{1,20}}")
+HISTORY_FILE = re.compile(rf"{HISTORY}/[0-9]{{1,3}}-[0-9a-f]{{32}}\.json\.z")
+CHANGE_LIST = re.compile(_CHANGE_LIST)
+DATA_OBJECT = re.compile(rf"{_TABLE}(?:/{_SEGMENT}){{1,4}}|{_CHANGE_LIST}")
+_NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9._/-]*[A-Za-z0-9_-])?")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_S3_SEGMENT = re.compile(r"[A-Za-z0-9._=+@,:-]+")
+MAX_NAME_BYTES = 200
+"""Of a branch or tag as one path segment, where `/` takes three bytes: file systems allow 255, and a suffix follows."""
+
 _FNV_OFFSET = 0xCBF29CE484222325
 _FNV_PRIME = 0x100000001B3
 
@@ -55,29 +77,81 @@ class GraphRoot:
     def parse(cls, location: str | os.PathLike[str]) -> GraphRoot:
         """Accept a path, `file://` or `s3://`; make local paths absolute; refuse everything else."""
         text = os.fspath(location)
-        if not text.strip():
+        if not isinstance(text, str) or not text.strip():
             raise InvalidArgument("the graph location is empty", hint="pass a path, a file:// or an s3:// URI")
-        parts = urlsplit(text)
-        if parts.scheme == "file":
-            if parts.netloc not in ("", "localhost"):
-                raise InvalidArgument(
-                    f"{text!r} names a host; file:// URIs are local", hint="use file:///absolute/path"
-                )
-            return cls(str(Path(unquote(parts.path)).absolute()), is_local=True)
-        if parts.scheme == "s3":
-            if not parts.netloc or not parts.path.strip("/"):
-                raise InvalidArgument(f"{text!r} needs a bucket and a path", hint="use s3://bucket/path/to/graph")
-            return cls(text.rstrip("/"), is_local=False)
-        if "://" in text:
+        if text.startswith("file:/"):
+            return cls(_local_path(_path_of_file_uri(text)), is_local=True)
+        scheme, separator, rest = text.partition("://")
+        if separator and scheme.lower() == "s3":
+            return cls(_s3_uri(text, rest), is_local=False)
+        if separator and scheme.isalnum():
             raise InvalidArgument(
-                f"{parts.scheme}:// is not a storage location",
+                f"{scheme}:// is not a storage location",
                 hint="graphs live on a local path, file:// or s3://; http(s) URLs are servers, not stores",
             )
-        return cls(str(Path(text).expanduser().absolute()), is_local=True)
+        return cls(_local_path(text), is_local=True)
+
+    def parents(self) -> Iterator[GraphRoot]:
+        """The places that this one lies inside of, nearest first; of a bucket those below its root."""
+        if self.is_local:
+            yield from (GraphRoot(str(parent), is_local=True) for parent in Path(self.uri).parents)
+            return
+        bucket, *segments = self.uri.removeprefix("s3://").split("/")
+        for end in range(len(segments) - 1, 0, -1):
+            yield GraphRoot(f"s3://{'/'.join((bucket, *segments[:end]))}", is_local=False)
 
     def join(self, path: str) -> str:
         """The URI of `path` below the root."""
         return f"{self.uri}/{path}"
+
+
+def _path_of_file_uri(text: str) -> str:
+    try:
+        parts = urlsplit(text)
+    except ValueError as error:
+        raise InvalidArgument(f"{text!r} is not a URI: {error}", hint="use file:///absolute/path") from error
+    if parts.netloc not in ("", "localhost"):
+        raise InvalidArgument(f"{text!r} names a host; file:// URIs are local", hint="use file:///absolute/path")
+    if parts.query or parts.fragment or text.endswith(("?", "#")):
+        raise InvalidArgument(
+            f"{text!r} has a query or a fragment", hint="write `?` as %3F and `#` as %23, or pass the plain path"
+        )
+    try:
+        return unquote(parts.path, errors="strict")
+    except UnicodeDecodeError as error:
+        raise InvalidArgument(f"{text!r} is not UTF-8", hint="percent-encode the path as UTF-8") from error
+
+
+def _local_path(text: str) -> str:
+    """An absolute path without `..`. Lance reads paths as URLs and has no way to name control characters in them."""
+    try:
+        text.encode()
+        path = Path(text).expanduser()
+    except (UnicodeEncodeError, RuntimeError) as error:
+        raise InvalidArgument(
+            f"{text!r} is not a path that a graph can have", hint="use a name in UTF-8 and an existing home directory"
+        ) from error
+    if _CONTROL.search(text) is not None:
+        raise InvalidArgument(
+            f"{text!r} holds a control character", hint="choose a location without line ends, tabs and the like"
+        )
+    if ".." in path.parts:
+        path = path.resolve()
+    return str(path.absolute())
+
+
+def _s3_uri(text: str, rest: str) -> str:
+    """A bucket and a key prefix. Keys that have to be escaped in a URL would be spelt in two ways."""
+    bucket, _, key = rest.rstrip("/").partition("/")
+    if not bucket or not key:
+        raise InvalidArgument(f"{text!r} needs a bucket and a path", hint="use s3://bucket/path/to/graph")
+    segments = (bucket, *key.split("/"))
+    if any(_S3_SEGMENT.fullmatch(each) is None or each in (".", "..") for each in segments):
+        raise InvalidArgument(
+            f"{text!r} holds characters that a graph's location on S3 cannot have",
+            hint="use letters, digits and . _ - = + @ , : between single slashes",
+        )
+    return "s3://" + "/".join(segments)
 
 
 @lru_cache(maxsize=1024)  # names of branches and tables, asked for at each write
@@ -98,6 +172,12 @@ def table_path(table_key: str, ulid: str) -> str:
 def manifest_path(native_branch: str | None) -> str:
     """Where the state of a branch lies; None is main."""
     return MANIFEST if native_branch is None else f"{MANIFEST}/tree/{quote(native_branch, safe='.')}"
+
+
+def is_name(name: str) -> bool:
+    """Whether a text can name a branch or a tag: a file, a URL segment and a flag value at once."""
+    is_short = len(name) + 2 * name.count("/") <= MAX_NAME_BYTES
+    return is_short and _NAME.fullmatch(name) is not None and ".." not in name and "//" not in name
 
 
 def quoted(name: str) -> str:

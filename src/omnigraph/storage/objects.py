@@ -234,6 +234,17 @@ class ObjectStore:
         found = [ObjectInfo(e["path"], e["size"], e["last_modified"]) for e in batches]
         return sorted(found, key=lambda info: info.path)
 
+    def holds_any(self, prefix: str) -> bool:
+        """Whether there is any object below a prefix: one request, however many there are."""
+        if self._store is None:
+            return False
+        record("object list")
+        with translated(f"listing {prefix}"):
+            try:
+                return any(len(batch) > 0 for batch in obstore.list(self._store, prefix, chunk_size=1))
+            except FileNotFoundError:
+                return False
+
     def delete(self, paths: Iterable[str]) -> None:
         """Remove objects; one that is already gone is fine."""
         names = list(paths)

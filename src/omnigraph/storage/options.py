@@ -5,6 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+from omnigraph.errors import InvalidArgument
+from omnigraph.errors.base import shown
+
+MAX_SECONDS = 10.0 * 365 * 86_400
+
 _DIRECT = {
     "AWS_REGION": "aws_region",
     "AWS_DEFAULT_REGION": "aws_region",
@@ -13,6 +18,7 @@ _DIRECT = {
     "AWS_SESSION_TOKEN": "aws_session_token",
 }
 _FALSE = {"", "0", "false", "no", "off"}
+_TRUE = {"1", "true", "yes", "on"}
 
 
 _RETRY_TIMEOUT = "client_retry_timeout"
@@ -22,6 +28,30 @@ _DEFAULT_TIMEOUT = 30
 def is_truthy(text: str | None) -> bool:
     """How every on/off variable is read."""
     return text is not None and text.strip().lower() not in _FALSE
+
+
+def switch(name: str, default: bool = True) -> bool:
+    """An on/off variable; any other word is refused, because either reading of it could be the wrong one."""
+    text = os.environ.get(name, "").strip().lower()
+    if not text:
+        return default
+    if text not in _TRUE | _FALSE:
+        raise InvalidArgument(f"{name} is {shown(text)}", hint="set it to `on` or `off`")
+    return text in _TRUE
+
+
+def seconds(name: str) -> float | None:
+    """A variable that holds a number of seconds; None where it is not set."""
+    text = os.environ.get(name, "").strip()
+    if not text:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < MAX_SECONDS:
+        raise InvalidArgument(f"{name} is {shown(text)}", hint="set it to a number of seconds, not below 0")
+    return value
 
 
 def s3_options(env: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import json
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import lance
@@ -14,6 +17,7 @@ import pyarrow as pa
 from lance import LanceDataset, LanceOperation
 from lance.fragment import FragmentMetadata
 
+from omnigraph.storage import forking
 from omnigraph.storage.caches import open_session
 from omnigraph.storage.calls import record
 from omnigraph.storage.data_files import DataFiles
@@ -296,6 +300,7 @@ class TableStore:
     """Opens and creates tables below one root with one shared cache."""
 
     def __init__(self, root: GraphRoot, options: dict[str, str], durability: Durability) -> None:
+        forking.begin()
         self.root = root
         self.options = options or None
         self.durability = durability
@@ -357,7 +362,10 @@ class TableStore:
                 storage_options=self.options,
                 session=self.session,
             )
-            dataset.tags.create(GUARD_TAG, 1)
+            if self.root.is_local:
+                _write_guard_tag(Path(self.root.uri) / path)
+            else:
+                dataset.tags.create(GUARD_TAG, 1)
             dataset = LanceDataset.commit(
                 dataset,
                 LanceOperation.Overwrite(schema, []),
@@ -375,3 +383,23 @@ class TableStore:
         """The version of the table's linear HEAD: anything above the birth is foreign drift."""
         with translated(f"probing {path}"):
             return int(lance.dataset(self.root.join(path), storage_options=self.options, session=self.session).version)
+
+
+def _write_guard_tag(table: Path) -> None:
+    """The guard tag as Lance writes it. Lance itself would also leave a directory with a percent-encoded name beside
+    a root whose path has anything but plain letters in it.
+    """
+    now = dt.datetime.now(dt.UTC).isoformat().replace("+00:00", "Z")
+    size = (table / version_file(1)).stat().st_size
+    body: dict[str, Any] = {
+        "branch": None,
+        "version": 1,
+        "createdAt": now,
+        "updatedAt": now,
+        "manifestSize": size,
+        "metadata": {},
+    }
+    tag = table / "_refs" / "tags" / f"{GUARD_TAG}.json"
+    tag.parent.mkdir(parents=True)
+    with tag.open("x", encoding="utf-8") as file:
+        json.dump(body, file)

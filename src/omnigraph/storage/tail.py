@@ -8,12 +8,18 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any
+
+from omnigraph.storage.decode import as_integer, as_object, as_text
 
 _HASH_BYTES = 8
+# Base64 of hashes of eight bytes each: three of them are 32 digits, one or two are padded.
+_PACKED = re.compile(r"(?:[A-Za-z0-9+/]{32})*(?:[A-Za-z0-9+/]{11}=|[A-Za-z0-9+/]{22}==)?")
 MAX_TAIL_HASHES = 4096
 """A tail larger than this is not worth its bytes in every publish; its fragments are simply read."""
 
@@ -53,9 +59,10 @@ class Tail:
         return {str(i): text for i, text in self.packed.items()}
 
     @classmethod
-    def from_json(cls, value: Mapping[str, str]) -> Tail:
-        """The inverse of `to_json`."""
-        return cls({int(i): text for i, text in value.items()})
+    def from_json(cls, value: Any) -> Tail:
+        """The inverse of `to_json`, each value checked; runs inside `decoding`."""
+        packed = as_object(value, "a tail")
+        return cls({as_integer(i, "a fragment"): as_text(text, "packed hashes", _PACKED) for i, text in packed.items()})
 
 
 EMPTY_TAIL = Tail()

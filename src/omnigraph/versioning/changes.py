@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from omnigraph.errors import ChangeFeedGap, CursorInvalid, InvalidArgument, MissingData, NotFound
+from omnigraph.errors.base import shown
 from omnigraph.schema.catalog import EntityType
 from omnigraph.versioning.ancestry import Lineage
 from omnigraph.versioning.commits import MAINTENANCE, GraphCommit
@@ -141,12 +142,15 @@ class Cursor:
     def parse(cls, text: str) -> Cursor:
         """The inverse of `text`."""
         try:
-            form, *fields = json.loads(base64.urlsafe_b64decode(text.encode()))
-            if form != _CURSOR_FORMAT:
-                raise CursorInvalid("the cursor was made by another version of omnigraph", hint="start from a baseline")
-            return cls(*fields)
-        except (ValueError, TypeError, binascii.Error) as error:
-            raise CursorInvalid(f"{text[:40]!r} is no cursor", hint="pass a cursor as a poll printed it") from error
+            form, graph, branch, native, commit_id = json.loads(base64.urlsafe_b64decode(text.encode()))
+        except (ValueError, TypeError, AttributeError, RecursionError, binascii.Error) as error:
+            raise CursorInvalid(f"{shown(text, 40)} is no cursor", hint="pass a cursor as a poll printed it") from error
+        if form != _CURSOR_FORMAT:
+            raise CursorInvalid("the cursor was made by another version of omnigraph", hint="start from a baseline")
+        given = (graph, branch, "" if native is None else native, commit_id)
+        if not all(isinstance(each, str) for each in given):
+            raise CursorInvalid(f"{shown(text, 40)} is no cursor", hint="pass a cursor as a poll printed it")
+        return cls(graph, branch, native, commit_id)
 
 
 class Feed:

@@ -19,16 +19,24 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from omnigraph.errors import CorruptGraph, InvalidArgument
-from omnigraph.storage.checksums import damaged
-from omnigraph.storage.layout import REFS, quoted, unquoted
+from omnigraph.storage.decode import (
+    Malformed,
+    as_integer,
+    as_name,
+    as_native_branch,
+    as_object,
+    as_optional_commit_id,
+    decoding,
+)
+from omnigraph.storage.layout import REFS, is_name, quoted, unquoted
 from omnigraph.storage.objects import ObjectInfo, ObjectStore
 
 MAIN = "main"
 _RETIRED = f"{REFS}/~retired/"
 _RESERVED = frozenset({"__schema_apply_lock__", "__manifest", "HEAD"})
-_NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9._/-]*[A-Za-z0-9_-])?")
 _COMMIT_ID = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}", re.IGNORECASE)
 _PART = re.compile(r"(\d{6,})\.(json|closed|floor-(\d{20}))")
 _NATIVE = re.compile(r"(.+)\.(\d{6,})-([0-9A-HJKMNP-TV-Z]{26})")
@@ -45,6 +53,26 @@ class Branch:
     base_commit: str | None = None
     created_at: int = 0
     generation: int = 0
+
+    @classmethod
+    def from_json(cls, value: Any, path: str) -> Branch:
+        """The branch that the claim at `path` describes, each value checked."""
+        with decoding(path):
+            given = as_object(value, "a claim")
+            branch = cls(
+                name=as_name(given["name"]),
+                native_branch=as_native_branch(given["native_branch"]),
+                parent=None if given["parent"] is None else as_name(given["parent"]),
+                parent_native=as_native_branch(given["parent_native"]),
+                base_commit=as_optional_commit_id(given["base_commit"]),
+                created_at=as_integer(given["created_at"], "a time"),
+                generation=as_integer(given["generation"], "a generation", high=10**9),
+            )
+            if path != _path(branch.name, branch.generation, "json"):
+                raise Malformed(f"it claims the name {branch.name!r}, generation {branch.generation}")
+            if branch.name != MAIN:
+                parse_native(branch.native_branch)
+        return branch
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +112,10 @@ def check_name(name: str, what: str = "branch") -> None:
     """Refuse names that could not be a file, a URL segment or a flag value, and those that mean something else."""
     if name in _RESERVED:
         raise InvalidArgument(f"{name!r} belongs to the system", hint="choose another name")
-    if len(name) > 200 or not _NAME.fullmatch(name) or ".." in name or "//" in name:
+    if not is_name(name):
         raise InvalidArgument(
-            f"{name!r} is not a {what} name", hint="use letters, digits and . _ - / (not at the ends), at most 200"
+            f"{name[:250]!r} is not a {what} name",
+            hint="use letters, digits and . _ - / (not at the ends), at most 200 (a / counts as three)",
         )
     if _COMMIT_ID.fullmatch(name):
         raise InvalidArgument(
@@ -189,20 +218,8 @@ class Claims:
             value = self._objects.get_json(path)
             if value is None:
                 return None
-            known = _branch_from_json(value, path)
-            if (known.name, known.generation) != (name, generation):
-                raise damaged(path)
-            self._known[path] = known
+            known = self._known[path] = Branch.from_json(value, path)
         return known
-
-
-def _branch_from_json(value: object, path: str) -> Branch:
-    try:
-        branch = Branch(**value)  # type: ignore[arg-type]
-        parse_native(branch.native_branch)
-    except TypeError as error:
-        raise damaged(path) from error
-    return branch
 
 
 def _newest(listed: Iterable[ObjectInfo]) -> list[ClaimStatus]:

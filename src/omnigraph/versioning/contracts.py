@@ -6,6 +6,8 @@ from typing import Any
 
 from omnigraph.errors import CorruptGraph
 from omnigraph.schema.catalog import Catalog
+from omnigraph.schema.soundness import require_sound
+from omnigraph.storage.decode import as_object, as_text, decoding
 from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.layout import SCHEMAS
 from omnigraph.storage.objects import ObjectStore
@@ -25,21 +27,27 @@ def save_contract(objects: ObjectStore, catalog: Catalog, source: str) -> str:
 
 def load_catalog(objects: ObjectStore, schema_hash: str) -> Catalog:
     """The compiled schema, checked against its own hash."""
-    catalog = Catalog.from_json(_load(objects, schema_hash)["catalog"])
-    if catalog.contract_hash != schema_hash:
-        raise CorruptGraph(
-            f"{_path(schema_hash)} does not match its own hash", hint="restore the object from a copy of the store"
-        )
+    value = _load(objects, schema_hash)
+    with decoding(_path(schema_hash)):
+        catalog = Catalog.from_json(as_object(value["catalog"], "a catalog"))
+        require_sound(catalog)
+        if catalog.contract_hash != schema_hash:
+            raise CorruptGraph(
+                f"{_path(schema_hash)} does not match its own hash", hint="restore the object from a copy of the store"
+            )
     return catalog
 
 
 def load_source(objects: ObjectStore, schema_hash: str) -> str:
     """The schema text as it was accepted."""
-    return str(_load(objects, schema_hash)["source"])
+    value = _load(objects, schema_hash)
+    with decoding(_path(schema_hash)):
+        return as_text(value["source"], "the text of a schema")
 
 
 def _load(objects: ObjectStore, schema_hash: str) -> dict[str, Any]:
     value = objects.get_json(_path(schema_hash))
-    if not isinstance(value, dict):
+    if value is None:
         raise CorruptGraph(f"{_path(schema_hash)} is missing", hint="restore the object from a copy of the store")
-    return value
+    with decoding(_path(schema_hash)):
+        return as_object(value, "a schema contract")

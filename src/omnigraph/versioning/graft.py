@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from omnigraph.storage.decode import as_list, as_object, as_optional_commit_id, as_schema_hash, as_table_key
 from omnigraph.versioning.commits import GraphCommit
 from omnigraph.versioning.snapshot import TableEntry
 
@@ -91,17 +92,19 @@ def graft_to_json(graft: Graft) -> dict[str, Any]:
     }
 
 
-def graft_from_json(value: Mapping[str, Any]) -> Graft:
-    """The inverse of `graft_to_json`."""
+def graft_from_json(given: Any) -> Graft:
+    """The inverse of `graft_to_json`, each value checked; runs inside `decoding`."""
+    value = as_object(given, "a graft")
+    renamed = as_object(value["renamed"], "a map of renamed tables")
     return Graft(
-        adopted=tuple(_entry_from_json(e) for e in value["adopted"]),
-        reshaped=tuple(_entry_from_json(e) for e in value["reshaped"]),
-        removed=tuple(value["removed"]),
-        renamed=dict(value["renamed"]),
-        schema_hash=value["schema_hash"],
-        merged_parent=value["merged_parent"],
-        commits=tuple(GraphCommit.from_json(c) for c in value["commits"]),
-        parted=tuple(value["parted"]),
+        adopted=tuple(_entry_from_json(e) for e in as_list(value["adopted"], "a list of pins")),
+        reshaped=tuple(_entry_from_json(e) for e in as_list(value["reshaped"], "a list of pins")),
+        removed=tuple(as_table_key(key) for key in as_list(value["removed"], "a list of table keys")),
+        renamed={as_table_key(key): as_table_key(was) for key, was in renamed.items()},
+        schema_hash=None if value["schema_hash"] is None else as_schema_hash(value["schema_hash"]),
+        merged_parent=as_optional_commit_id(value["merged_parent"]),
+        commits=tuple(GraphCommit.from_json(c) for c in as_list(value["commits"], "a list of commits")),
+        parted=tuple(as_table_key(key) for key in as_list(value["parted"], "a list of table keys")),
     )
 
 
@@ -109,5 +112,5 @@ def _entry_to_json(entry: TableEntry) -> list[Any]:
     return [entry.table_key, entry.location, entry.table_version, entry.row_count, entry.metadata_text()]
 
 
-def _entry_from_json(value: list[Any]) -> TableEntry:
-    return TableEntry.parse(*value)
+def _entry_from_json(value: Any) -> TableEntry:
+    return TableEntry.parse(*as_list(value, "a pin"))

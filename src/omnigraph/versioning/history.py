@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from omnigraph.errors import CorruptGraph
 from omnigraph.storage.checksums import damaged
+from omnigraph.storage.decode import Malformed, as_list, decoding, parse_json
 from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.layout import HISTORY
 from omnigraph.storage.objects import ObjectStore
@@ -24,6 +25,7 @@ INLINE_MAX = 256
 INLINE_KEEP = 64
 FANOUT = 16
 _MAX_REQUEST_FILES = 1_024
+_MAX_BYTES = 1 << 30
 _requests: dict[str, dict[str, GraphCommit]] = {}
 """By the name of a history file, which is made of its content."""
 
@@ -92,7 +94,20 @@ def read_extent(objects: ObjectStore, extent: HistoryExtent) -> list[GraphCommit
         )
     if extent.location != _location(extent.level, body):
         raise damaged(extent.location)
-    return [GraphCommit.from_json(value) for value in json.loads(zlib.decompress(body))]
+    with decoding(extent.location):
+        listed = as_list(parse_json(_inflate(body)), "a list of commits")
+        if len(listed) != extent.count:
+            raise Malformed(f"it holds {len(listed)} commits, not {extent.count}")
+        return [GraphCommit.from_json(value) for value in listed]
+
+
+def _inflate(body: bytes) -> bytes:
+    """The text of a history file. A short file that unpacks to very much is not one of ours."""
+    unpacker = zlib.decompressobj()
+    text = unpacker.decompress(body, _MAX_BYTES)
+    if not unpacker.eof:
+        raise Malformed("it is cut short, or too large for a list of commits")
+    return text
 
 
 def _write(objects: ObjectStore, commits: list[GraphCommit], *, level: int) -> HistoryExtent:

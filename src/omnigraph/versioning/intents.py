@@ -10,6 +10,7 @@ other hands. Intents are not flushed: one that a power loss takes away belongs t
 from __future__ import annotations
 
 import datetime as dt
+import re
 import threading
 import warnings
 from collections.abc import Iterable
@@ -18,11 +19,13 @@ from typing import Any
 
 from omnigraph.errors import PlanExpired, StorageError
 from omnigraph.storage.failpoints import Point, hit
-from omnigraph.storage.layout import QUARANTINE, RECOVERY
+from omnigraph.storage.layout import COMMIT_ID, QUARANTINE, RECOVERY
 from omnigraph.storage.objects import ObjectInfo
 from omnigraph.versioning.plan import PLAN_FORMAT, PublishPlan, plan_to_json
 from omnigraph.versioning.snapshot import TableEntry
 from omnigraph.versioning.store import GraphStore, mint, ticks
+
+_PART = re.compile(r"json|staged|aborted|lease-[0-9]{1,9}")
 
 
 def _path(commit_id: str, part: str) -> str:
@@ -194,7 +197,7 @@ def group_listing(listed: list[ObjectInfo]) -> list[IntentFiles]:
     groups: dict[str, list[ObjectInfo]] = {}
     for info in listed:
         commit_id, _, part = info.path.rsplit("/", 1)[-1].partition(".")
-        if part in ("json", "staged", "aborted") or part.startswith("lease-"):
+        if _PART.fullmatch(part) and COMMIT_ID.fullmatch(commit_id):
             groups.setdefault(commit_id, []).append(info)
     return [
         IntentFiles(

@@ -15,6 +15,19 @@ from typing import Any
 import pyarrow as pa
 
 from omnigraph.errors import CorruptGraph
+from omnigraph.storage.decode import (
+    Malformed,
+    as_commit_id,
+    as_history_file,
+    as_integer,
+    as_object,
+    as_schema_hash,
+    as_table_key,
+    as_table_location,
+    as_text,
+    decoding,
+    parse_json,
+)
 from omnigraph.storage.manifest_table import ManifestVersion
 from omnigraph.versioning.commits import GraphCommit
 from omnigraph.versioning.snapshot import Snapshot, TableEntry
@@ -54,6 +67,18 @@ class HistoryExtent:
     count: int
     first: str
     last: str
+
+    @classmethod
+    def parse(cls, location: str, metadata: str) -> HistoryExtent:
+        """From the columns of a `history_extent` row, each checked; runs inside `decoding`."""
+        value = as_object(parse_json(metadata), "the metadata of a history file")
+        return cls(
+            as_history_file(location),
+            as_integer(value["level"], "a level"),
+            as_integer(value["count"], "a number of commits"),
+            as_text(value["first"], "a commit id"),
+            as_text(value["last"], "a commit id"),
+        )
 
 
 @dataclass(frozen=True)
@@ -97,7 +122,13 @@ def read_state(
     Commits that an earlier state of the branch already holds are taken from it.
     """
     refuse_if_unsupported(opened.schema, opened.location)
+    where = f"{opened.location} version {opened.version}"
     rows = opened.rows(_READ_COLUMNS) if rows is None else rows
+    with decoding(where):
+        return _parse_state(rows, known).state(branch, native_branch, opened.version, where)
+
+
+def _parse_state(rows: pa.Table, known: ManifestState | None) -> _StateParser:
     ids, kinds = rows["object_id"].to_pylist(), rows["object_type"].to_pylist()
     first = kinds.index("graph_commit") if "graph_commit" in kinds else len(kinds)
     earlier = known.commits if known is not None else {}
@@ -108,14 +139,24 @@ def read_state(
         for values in zip(*(part[name].to_pylist() for name in _READ_COLUMNS), strict=True):
             parser.take(dict(zip(_READ_COLUMNS, values, strict=True)))
     parser.commits = {i: earlier[i] for i in ids[first:after]} | parser.commits
-    return parser.state(branch, native_branch, opened)
+    return parser
+
+
+class _Pins(dict[str, TableEntry]):
+    """The pins of a version. A type of the schema has one: its absence is damage, whoever notices it."""
+
+    def __missing__(self, table_key: str) -> TableEntry:
+        raise CorruptGraph(
+            f"the manifest has no table {table_key!r}, which the schema declares",
+            hint="`omnigraph fsck` shows the damage; older commits may still be whole",
+        )
 
 
 class _StateParser:
     def __init__(self) -> None:
         self.head: str | None = None
         self.schema_hash: str | None = None
-        self.tables: dict[str, TableEntry] = {}
+        self.tables = _Pins()
         self.commits: dict[str, GraphCommit] = {}
         self.extents: list[HistoryExtent] = []
         self.tombstones: dict[str, int] = {}
@@ -125,34 +166,40 @@ class _StateParser:
     def take(self, row: dict[str, Any]) -> None:
         match row["object_type"]:
             case "table":
-                self.locations[row["table_key"]] = row["location"]
+                self.locations[as_table_key(row["table_key"])] = row["location"]
             case "table_version":
-                key = row["table_key"]
+                key = as_table_key(row["table_key"])
                 self.tables[key] = TableEntry.parse(
                     key, self.locations[key], row["table_version"], row["row_count"], row["metadata"]
                 )
             case "table_tombstone":
-                self.tombstones[row["location"]] = row["table_version"]
+                version = as_integer(row["table_version"], "a table version")
+                self.tombstones[as_table_location(row["location"])] = version
             case "graph_commit":
-                self.commits[row["object_id"]] = GraphCommit.from_text(row["metadata"])
+                commit = GraphCommit.from_text(row["metadata"])
+                if commit.graph_commit_id != row["object_id"]:
+                    raise Malformed(f"the row of commit {row['object_id']} holds {commit.graph_commit_id}")
+                self.commits[commit.graph_commit_id] = commit
             case "graph_head":
-                self.head = row["location"]
+                self.head = as_commit_id(row["location"])
             case "history_extent":
-                self.extents.append(HistoryExtent(location=row["location"], **json.loads(row["metadata"])))
+                self.extents.append(HistoryExtent.parse(row["location"], row["metadata"]))
             case "schema_contract":
-                self.schema_hash = row["location"]
+                self.schema_hash = as_schema_hash(row["location"])
             case "branch_closed":
                 self.closed = True
             case unknown:
                 raise CorruptGraph(f"__manifest holds an unknown object type {unknown!r}", hint="upgrade omnigraph")
 
-    def state(self, branch: str, native_branch: str | None, opened: ManifestVersion) -> ManifestState:
+    def state(self, branch: str, native_branch: str | None, version: int, where: str) -> ManifestState:
         if self.head is None or self.schema_hash is None:
-            raise CorruptGraph(f"{opened.location} version {opened.version} lacks its head or its schema contract")
+            raise CorruptGraph(
+                f"{where} lacks its head or its schema contract", hint="older versions of the branch may be whole"
+            )
         return ManifestState(
             branch=branch,
             native_branch=native_branch,
-            version=opened.version,
+            version=version,
             head=self.head,
             schema_hash=self.schema_hash,
             tables=self.tables,

@@ -10,12 +10,31 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from omnigraph.errors import CorruptGraph, FormatUnsupported
+from omnigraph.errors import FormatUnsupported
+from omnigraph.storage.decode import (
+    Malformed,
+    as_commit_id,
+    as_data_object,
+    as_flag,
+    as_integer,
+    as_list,
+    as_name,
+    as_native_branch,
+    as_number,
+    as_object,
+    as_optional_text,
+    as_schema_hash,
+    as_table_key,
+    as_table_location,
+    as_text,
+    as_texts,
+    decoding,
+)
 from omnigraph.storage.effects import Effect, effect_from_json, effect_to_json
 from omnigraph.storage.tail import EMPTY_TAIL, Tail
-from omnigraph.versioning.commits import LOGICAL
+from omnigraph.versioning.commits import LOGICAL, MAINTENANCE
 from omnigraph.versioning.graft import NO_GRAFT, Graft, graft_from_json, graft_to_json
-from omnigraph.versioning.snapshot import TableEntry
+from omnigraph.versioning.snapshot import TableEntry, parse_changes
 
 PLAN_FORMAT = 1
 MAX_SERIALISED_IDS = 10_000
@@ -165,37 +184,39 @@ def plan_to_json(plan: PublishPlan) -> dict[str, Any]:
     }
 
 
-def plan_from_json(value: Mapping[str, Any]) -> PublishPlan:
-    """The inverse of `plan_to_json`."""
-    if not isinstance(value, Mapping):
-        raise CorruptGraph("the intent is not a publish plan")
-    if value.get("format", 0) > PLAN_FORMAT:
-        raise FormatUnsupported(
-            f"intent format {value['format']} is newer than this omnigraph", hint="upgrade omnigraph"
-        )
-    try:
+def plan_from_json(value: Any, what: str = "a publish plan") -> PublishPlan:
+    """The inverse of `plan_to_json`. Whatever does not have its shape is a `CorruptGraph` about `what`."""
+    with decoding(what):
+        value = as_object(value, "a publish plan")
+        if as_integer(value["format"], "a format") > PLAN_FORMAT:
+            raise FormatUnsupported(
+                f"intent format {value['format']} is newer than this omnigraph", hint="upgrade omnigraph"
+            )
+        op_class = value["op_class"]
+        if op_class not in (LOGICAL, MAINTENANCE):
+            raise Malformed(f"{op_class!r} is no class of commits")
         return PublishPlan(
-            commit_id=value["operation_id"],
-            branch=value["branch"],
-            native_branch=value["native_branch"],
-            base_version=value["base_version"],
-            base_head=value["base_head"],
-            kind=value["writer_kind"],
-            schema_hash=value["schema_hash"],
-            changes=tuple(_change_from_json(c) for c in value["tables"]),
-            pins={k: Pin(p[0], int(p[1]), p[2]) for k, p in value["pins"].items()},
-            requirements=tuple(_requirement_from_json(r) for r in value["requirements"]),
-            op_class=value["op_class"],
-            actor=value["actor"],
-            message=value["message"],
-            idempotency_key=value["idempotency_key"],
-            rebase_updates=value["rebase_updates"],
-            staged_at=value["staged_at"],
+            commit_id=as_commit_id(value["operation_id"]),
+            branch=as_name(value["branch"]),
+            native_branch=as_native_branch(value["native_branch"]),
+            base_version=as_integer(value["base_version"], "a manifest version"),
+            base_head=as_commit_id(value["base_head"]),
+            kind=as_text(value["writer_kind"], "a kind of commit"),
+            schema_hash=as_schema_hash(value["schema_hash"]),
+            changes=tuple(_change_from_json(c) for c in as_list(value["tables"], "a list of tables")),
+            pins={as_table_key(k): _pin_from_json(p) for k, p in as_object(value["pins"], "pins").items()},
+            requirements=tuple(
+                _requirement_from_json(r) for r in as_list(value["requirements"], "a list of requirements")
+            ),
+            op_class=op_class,
+            actor=as_optional_text(value["actor"], "an actor"),
+            message=as_optional_text(value["message"], "a message"),
+            idempotency_key=as_optional_text(value["idempotency_key"], "an idempotency key"),
+            rebase_updates=as_flag(value["rebase_updates"], "a flag"),
+            staged_at=as_number(value["staged_at"], "a time"),
             has_intent=True,
             graft=graft_from_json(value["graft"]) if "graft" in value else NO_GRAFT,
         )
-    except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise CorruptGraph(f"the intent is not a publish plan: {error!r}") from error
 
 
 _KINDS: dict[str, type[Requirement]] = {
@@ -216,16 +237,39 @@ def _requirement_to_json(requirement: Requirement) -> dict[str, Any]:
     return {"kind": kind, **values}
 
 
-def _requirement_from_json(value: Mapping[str, Any]) -> Requirement:
-    kind = _KINDS.get(value["kind"])
+def _pin_from_json(value: Any) -> Pin:
+    table_version, staged_version, content_version = as_list(value, "a pin")
+    return Pin(
+        as_integer(table_version, "a table version"),
+        as_integer(staged_version, "a staged version"),
+        as_commit_id(content_version),
+    )
+
+
+def _requirement_from_json(value: Any) -> Requirement:
+    given = as_object(value, "a requirement")
+    kind = _KINDS.get(as_text(given["kind"], "a kind of requirement"))
     if kind is None:
-        raise CorruptGraph(f"unknown requirement {value['kind']!r} in an intent")
-    return kind(**{name: _as_tuple(item) for name, item in value.items() if name != "kind"})
+        raise Malformed(f"unknown requirement {given['kind']!r}")
+    return kind(**{each.name: _requirement_field(each.name, given[each.name]) for each in fields(kind)})
 
 
-def _as_tuple(value: Any) -> Any:
+def _requirement_field(name: str, value: Any) -> Any:
     """JSON knows lists only; requirements hold tuples, inner ones too."""
-    return tuple(_as_tuple(item) for item in value) if isinstance(value, list) else value
+    match name:
+        case "table_key":
+            return as_table_key(value)
+        case "min":
+            return as_integer(value, "a number of edges")
+        case "max":
+            return None if value is None else as_integer(value, "a number of edges")
+        case "values":
+            return tuple(as_texts(each, "a tuple of values") for each in as_list(value, "a list of values"))
+        case "added":
+            pairs = (as_list(each, "a source and its edges") for each in as_list(value, "a list of sources"))
+            return tuple((as_text(i, "an id"), as_integer(n, "a number of edges")) for i, n in pairs)
+        case _:
+            return as_texts(value, "a list of ids")
 
 
 def _change_to_json(change: TableChange, pin: Pin) -> dict[str, Any]:
@@ -244,16 +288,17 @@ def _change_to_json(change: TableChange, pin: Pin) -> dict[str, Any]:
     }
 
 
-def _change_from_json(value: Mapping[str, Any]) -> TableChange:
+def _change_from_json(given: Any) -> TableChange:
+    value = as_object(given, "a change of a table")
     return TableChange(
-        table_key=value["table_key"],
-        location=value["table_path"],
-        effect=effect_from_json(value["effect"]),
-        base_version=int(value["base_version"]),
-        staged_version=int(value["staged_version"]),
-        row_count=value["row_count"],
-        high_water=value["high_water"],
-        changes=value["changes"],
+        table_key=as_table_key(value["table_key"]),
+        location=as_table_location(value["table_path"]),
+        effect=effect_from_json(as_object(value["effect"], "an effect")),
+        base_version=as_integer(value["base_version"], "a version"),
+        staged_version=as_integer(value["staged_version"], "a version"),
+        row_count=as_integer(value["row_count"], "a number of rows"),
+        high_water=as_integer(value["high_water"], "a high-water mark"),
+        changes=parse_changes(value["changes"]),
         tail=Tail.from_json(value["tail"]),
-        files=tuple(value["files"]),
+        files=tuple(as_data_object(each) for each in as_list(value["files"], "a list of files")),
     )

@@ -30,12 +30,26 @@ from omnigraph.errors import (
     OmnigraphError,
     PlanExpired,
 )
+from omnigraph.storage.decode import (
+    Malformed,
+    as_commit_id,
+    as_integer,
+    as_list,
+    as_name,
+    as_native_branch,
+    as_object,
+    as_optional_commit_id,
+    as_optional_text,
+    as_table_key,
+    as_text,
+    decoding,
+)
 from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.layout import AUDIT
 from omnigraph.versioning import history
 from omnigraph.versioning.commits import RECOVERY_ACTOR, GraphCommit
 from omnigraph.versioning.intents import IntentFiles, Intents
-from omnigraph.versioning.plan import PublishPlan, plan_from_json
+from omnigraph.versioning.plan import PLAN_FORMAT, PublishPlan, plan_from_json
 from omnigraph.versioning.publish import Publisher
 from omnigraph.versioning.store import GraphStore, now_us, ticks
 from omnigraph.versioning.tips import Tips, require_open
@@ -73,6 +87,23 @@ class RecoveryRecord:
     reason: str
     created_at: int
     tables: tuple[dict[str, Any], ...] = ()
+
+    @classmethod
+    def from_json(cls, value: Any, path: str) -> RecoveryRecord:
+        """The row whose object is at `path`, each value checked."""
+        with decoding(path):
+            given = as_object(value, "a record of recovery")
+            return cls(
+                operation_id=as_commit_id(given["operation_id"]),
+                recovery_kind=as_text(given["recovery_kind"], "an outcome"),
+                recovery_for_actor=as_optional_text(given["recovery_for_actor"], "an actor"),
+                writer_kind=as_text(given["writer_kind"], "a kind of commit"),
+                branch=as_name(given["branch"]),
+                graph_commit_id=as_optional_commit_id(given["graph_commit_id"]),
+                reason=as_text(given["reason"], "a reason"),
+                created_at=as_integer(given["created_at"], "a time"),
+                tables=tuple(as_object(t, "a table") for t in as_list(given["tables"], "a list of tables")),
+            )
 
 
 class Recovery:
@@ -121,8 +152,8 @@ class Recovery:
 
     def audit(self) -> list[RecoveryRecord]:
         """What recovery has done so far, oldest first."""
-        found = (self._store.objects.get_json(info.path) for info in self._store.objects.list(AUDIT))
-        rows = [RecoveryRecord(**{**value, "tables": tuple(value["tables"])}) for value in found if value is not None]
+        found = ((self._store.objects.get_json(i.path), i.path) for i in self._store.objects.list(AUDIT))
+        rows = [RecoveryRecord.from_json(value, path) for value, path in found if value is not None]
         return sorted(rows, key=lambda row: (row.created_at, row.operation_id))
 
     def audit_table(self) -> pa.Table:
@@ -302,21 +333,24 @@ class Recovery:
             value = self._intents.read(files.commit_id, "staged")
         if value is None:
             return None
-        try:
-            newer = value["format"] > 1
-            for name in ("operation_id", "writer_kind", "actor", "branch", "native_branch", "tables"):
-                value[name]
-        except (ValueError, KeyError, TypeError) as error:
-            raise CorruptGraph(f"intent {files.commit_id} is damaged: {error!r}") from error
-        if newer:
-            raise FormatUnsupported(
-                f"intent {files.commit_id} was written by a newer omnigraph", hint="upgrade omnigraph"
-            )
+        with decoding(f"intent {files.commit_id}"):
+            value = as_object(value, "an intent")
+            if as_integer(value["format"], "a format") > PLAN_FORMAT:
+                raise FormatUnsupported(
+                    f"intent {files.commit_id} was written by a newer omnigraph", hint="upgrade omnigraph"
+                )
+            _require_header(value, files.commit_id)
         return value
 
     def _plan(self, files: IntentFiles) -> PublishPlan | None:
         value = self._intents.read(files.commit_id, "staged")
-        return None if value is None else plan_from_json(value)
+        if value is None:
+            return None
+        with decoding(f"intent {files.commit_id}"):
+            plan = plan_from_json(value, f"intent {files.commit_id}")
+            if plan.commit_id != files.commit_id:
+                raise Malformed(f"its plan is of commit {plan.commit_id}")
+        return plan
 
     def list(self) -> list[PendingIntent]:
         """Intents that are not resolved yet; reading changes nothing."""
@@ -325,3 +359,17 @@ class Recovery:
             return []
         now = self._store.store_clock()
         return [self._describe(f, self._is_expired(f, now)) for f in files]
+
+
+def _require_header(value: dict[str, Any], commit_id: str) -> None:
+    """The fields of an intent that recovery uses before there is a plan."""
+    if as_commit_id(value["operation_id"]) != commit_id:
+        raise Malformed(f"it is of commit {value['operation_id']}")
+    as_text(value["writer_kind"], "a kind of commit")
+    as_optional_text(value["actor"], "an actor")
+    as_name(value["branch"])
+    as_native_branch(value["native_branch"])
+    for each in as_list(value["tables"], "a list of tables"):
+        table = as_object(each, "a table")
+        as_table_key(table["table_key"])
+        as_integer(table["expected_version"], "a table version")

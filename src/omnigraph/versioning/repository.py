@@ -23,6 +23,7 @@ from omnigraph.storage.layout import CONDEMNED, manifest_path, version_file
 from omnigraph.versioning import history
 from omnigraph.versioning.claims import Claims
 from omnigraph.versioning.commits import GraphCommit
+from omnigraph.versioning.condemned import read_condemned
 from omnigraph.versioning.intents import Intents
 from omnigraph.versioning.manifest import ManifestState, read_state
 from omnigraph.versioning.publish import Publisher
@@ -208,8 +209,8 @@ class Repository:
         """Refuse pins that a collector has condemned. Who revives pins makes that durable first, and asks second."""
         wanted = {*(f"{e.location}@{e.staged_version}" for e in entries), *objects}
         for info in self.store.objects.list(CONDEMNED):
-            condemned = self.store.objects.get_json(info.path) or {}
-            if wanted.intersection(condemned.get("pins", ())) or wanted.intersection(condemned.get("objects", ())):
+            condemned = read_condemned(self.store.objects, info.path)
+            if wanted.intersection(condemned.pins) or wanted.intersection(condemned.objects):
                 raise HistoricalVersionReclaimed(
                     "a version that this needs is being reclaimed by cleanup", hint="begin with a newer commit"
                 )

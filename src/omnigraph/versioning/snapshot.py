@@ -9,6 +9,20 @@ from functools import lru_cache
 from typing import Any
 
 from omnigraph.errors import TypeNotFound
+from omnigraph.storage.decode import (
+    Malformed,
+    as_change_list,
+    as_commit_id,
+    as_integer,
+    as_list,
+    as_object,
+    as_table_key,
+    as_table_location,
+    as_text,
+    as_texts,
+    parse_json,
+)
+from omnigraph.storage.layout import COMMIT_ID
 from omnigraph.storage.tail import EMPTY_TAIL, Tail
 
 
@@ -60,24 +74,43 @@ class TableEntry:
     @classmethod
     @lru_cache(maxsize=1024)  # most pins of a version are those of the version before it
     def parse(cls, table_key: str, location: str, table_version: int, row_count: int, metadata: str) -> TableEntry:
-        """The inverse of `metadata_text` plus the row's own columns."""
-        value = json.loads(metadata)
+        """The inverse of `metadata_text` plus the row's own columns, each checked; runs inside `decoding`."""
+        value = as_object(parse_json(metadata), "the metadata of a pin")
         entry = cls(
-            table_key=table_key,
-            type_id=value["type_id"],
-            location=location,
-            table_version=table_version,
-            staged_version=int(value["staged_version"]),
-            content_version=value["content_version"],
-            row_count=row_count,
-            high_water=value["high_water"],
-            commit_id=value["commit_id"],
-            changes=value["changes"],
+            table_key=as_table_key(table_key),
+            type_id=as_text(value["type_id"], "a type id", COMMIT_ID),
+            location=as_table_location(location),
+            table_version=as_integer(table_version, "a table version"),
+            staged_version=as_integer(value["staged_version"], "a staged version"),
+            content_version=as_commit_id(value["content_version"]),
+            row_count=as_integer(row_count, "a number of rows"),
+            high_water=as_integer(value["high_water"], "a high-water mark"),
+            commit_id=as_text(value["commit_id"], "a commit id"),
+            changes=parse_changes(value["changes"]),
             tail=Tail.from_json(value["tail"]),
-            family=value.get("family", ""),
+            family=as_text(value.get("family", ""), "a family"),
         )
+        if not location.startswith(table_key.partition(":")[0]):
+            raise Malformed(f"{location} is not the location of {table_key}")
         object.__setattr__(entry, "_text", metadata)
         return entry
+
+
+def parse_changes(value: Any) -> Mapping[str, Any]:
+    """What a pin says of the change that made it: lists, or the object that holds them."""
+    given = as_object(value, "a summary of changes")
+    for name, item in given.items():
+        match name:
+            case "base":
+                as_integer(item, "a staged version")
+            case "file":
+                as_change_list(item)
+            case "removed" | "masked":
+                for each in as_list(item, "a list of fragments"):
+                    as_integer(each, "a fragment")
+            case _:
+                as_texts(item, "a list of names")
+    return given
 
 
 @dataclass(frozen=True, slots=True)

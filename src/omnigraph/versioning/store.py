@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import math
 import os
 import threading
 import time
@@ -16,13 +17,14 @@ from typing import Any
 from ulid import ULID
 
 from omnigraph.errors import InvalidArgument, ReadOnlyGraph, StoreUnavailable
+from omnigraph.errors.base import shown
 from omnigraph.schema.catalog import Catalog
 from omnigraph.storage.derived import DerivedStore
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.layout import RECOVERY, GraphRoot
 from omnigraph.storage.manifest_table import ManifestStore
 from omnigraph.storage.objects import ObjectStore
-from omnigraph.storage.options import s3_options, with_client_timeout
+from omnigraph.storage.options import s3_options, seconds, switch, with_client_timeout
 from omnigraph.storage.tables import TableStore
 from omnigraph.versioning.contracts import load_catalog
 
@@ -55,13 +57,12 @@ class Settings:
     @classmethod
     def from_env(cls) -> Settings:
         """Defaults, with what the environment says where it says something."""
-        settings = cls(derived=os.environ.get("OMNIGRAPH_DERIVED", "on").lower() not in ("off", "0", "false", "no"))
-        settings = replace(settings, **_query_settings())
-        lease = os.environ.get("OMNIGRAPH_INTENT_LEASE")
-        if lease:
-            settings = replace(settings, lease=float(lease), lease_margin=min(settings.lease_margin, float(lease)))
-        deadline = os.environ.get("OMNIGRAPH_PUBLISH_DEADLINE")
-        return replace(settings, publish_deadline=float(deadline)) if deadline else settings
+        settings = replace(cls(derived=switch("OMNIGRAPH_DERIVED")), **_query_settings())
+        lease = seconds("OMNIGRAPH_INTENT_LEASE")
+        if lease is not None:
+            settings = replace(settings, lease=lease, lease_margin=min(settings.lease_margin, lease))
+        deadline = seconds("OMNIGRAPH_PUBLISH_DEADLINE")
+        return settings if deadline is None else replace(settings, publish_deadline=deadline)
 
 
 def _query_settings() -> dict[str, Any]:
@@ -75,8 +76,10 @@ def _query_settings() -> dict[str, Any]:
             value = float(text) if name == "query_max_seconds" else int(text)
         except ValueError:
             value = -1
-        if value < 0:
-            raise InvalidArgument(f"{variable}={text!r} is not a limit", hint="write a number that is not negative")
+        if not 0 <= value < math.inf:
+            raise InvalidArgument(
+                f"{variable}={shown(text)} is not a limit", hint="write a number that is not negative"
+            )
         found[name] = value or None if name == "query_max_seconds" else value
     return found
 

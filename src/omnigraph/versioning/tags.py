@@ -7,12 +7,21 @@ it, and `fsck` reports it.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from omnigraph.errors import NameTaken, TagNotFound
-from omnigraph.storage.checksums import damaged
+from omnigraph.storage.decode import (
+    Malformed,
+    as_commit_id,
+    as_integer,
+    as_name,
+    as_native_branch,
+    as_object,
+    decoding,
+)
 from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.layout import TAG_COPIES, TAGS, tag_name, tag_path
-from omnigraph.versioning.claims import Claims, check_name, parse_native
+from omnigraph.versioning.claims import Claims, check_name
 from omnigraph.versioning.manifest import ManifestState
 from omnigraph.versioning.store import GraphStore, mint, now_us
 
@@ -28,6 +37,24 @@ class Tag:
     manifest_version: int
     created_at: int
     tag_id: str = ""
+
+    @classmethod
+    def from_json(cls, value: Any, path: str) -> Tag:
+        """The tag whose object is at `path`, each value checked."""
+        with decoding(path):
+            given = as_object(value, "a tag")
+            tag = cls(
+                name=as_name(given["name"]),
+                graph_commit_id=as_commit_id(given["graph_commit_id"]),
+                branch=as_name(given["branch"]),
+                native_branch=as_native_branch(given["native_branch"]),
+                manifest_version=as_integer(given["manifest_version"], "a manifest version"),
+                created_at=as_integer(given["created_at"], "a time"),
+                tag_id=as_commit_id(given["tag_id"]),
+            )
+            if path not in (tag_path(tag.name), tag_path(tag.name, TAG_COPIES)):
+                raise Malformed(f"it is about the tag {tag.name!r}")
+        return tag
 
 
 class Tags:
@@ -85,13 +112,4 @@ class Tags:
 
     def _read(self, path: str) -> Tag | None:
         value = self._store.objects.get_json(path)
-        if value is None:
-            return None
-        try:
-            tag = Tag(**value)
-            parse_native(tag.native_branch)
-        except TypeError as error:
-            raise damaged(path) from error
-        if tag.name != tag_name(path) or type(tag.manifest_version) is not int:
-            raise damaged(path)
-        return tag
+        return None if value is None else Tag.from_json(value, path)

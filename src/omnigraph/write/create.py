@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from omnigraph.errors import CommitLost, CorruptGraph, NameTaken, OmnigraphError
+import os
+
+from omnigraph.errors import CommitLost, CorruptGraph, InvalidArgument, NameTaken, OmnigraphError, StoreUnavailable
 from omnigraph.schema.catalog import Catalog, compile_schema
+from omnigraph.storage.durability import Durability
 from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.layout import MANIFEST, RECOVERY, TAGS, GraphRoot, table_path
+from omnigraph.storage.objects import ObjectStore
+from omnigraph.storage.options import s3_options
 from omnigraph.versioning.claims import Claims
 from omnigraph.versioning.commits import GraphCommit
 from omnigraph.versioning.contracts import save_contract
@@ -22,6 +27,7 @@ def create_graph(
     catalog = compile_schema(schema_text, mint, schema_path)
     store = GraphStore(root)
     _require_vacant(store)
+    _require_outside(root)
     store.objects.create_root()
     store.objects.probe_put_if_absent(f"{RECOVERY}/probe-{mint()}")
     commit_id = mint()
@@ -62,13 +68,28 @@ def _create_tables(store: GraphStore, catalog: Catalog, commit_id: str) -> list[
 def _require_vacant(store: GraphStore) -> None:
     if store.manifests.has_version(MANIFEST, 1) or store.objects.list(f"{MANIFEST}/_versions"):
         raise _taken(store.root)
-    if Claims(store.objects).newest() or store.objects.list(
-        TAGS
-    ):  # main's own claim alone is of an init that was killed
+    # Main's own claim alone is of an init that was killed.
+    if Claims(store.objects).newest() or store.objects.list(TAGS):
         raise CorruptGraph(
             f"{store.root.uri} holds branches but no __manifest",
             hint="this was a graph: restore __manifest from a copy, or choose an empty location",
         )
+
+
+def _require_outside(root: GraphRoot) -> None:
+    """Refuse a place inside another graph, whose cleanup would take what lies there for its own."""
+    for parent in root.parents():
+        if parent.is_local and not os.path.isdir(parent.uri):
+            continue
+        try:
+            objects = ObjectStore(parent, {} if parent.is_local else s3_options(), Durability(parent))
+            is_graph = objects.holds_any(f"{MANIFEST}/_versions")
+        except StoreUnavailable:  # a place that may not be looked at
+            continue
+        if is_graph:
+            raise InvalidArgument(
+                f"{root.uri} lies inside the graph at {parent.uri}", hint="choose a location outside of it"
+            )
 
 
 def _taken(root: GraphRoot) -> NameTaken:

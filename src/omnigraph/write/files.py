@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 
-from omnigraph.errors import DataError, InvalidArgument
+from omnigraph.errors import DataError, InvalidArgument, LimitExceeded, OmnigraphError
 from omnigraph.schema.catalog import Catalog, EntityType
-from omnigraph.write.frames import batch_from_table
+from omnigraph.write.frames import batch_from_table, require_distinct
 from omnigraph.write.jsonl import parsed_lines
 from omnigraph.write.jsonl_columns import batches_by_column
 from omnigraph.write.rows import Batch, batch_from_rows, group_envelopes, known_fields
@@ -29,6 +29,8 @@ Progress = Callable[[int], None]
 """Hears how many more bytes of input were read."""
 
 BLOCK_BYTES = 8 << 20
+MAX_LINE_BYTES = 64 << 20
+"""A line is read whole; one without an end, which a small compressed file can hold, must not fill the memory."""
 BATCH_ROWS = 262_144
 _READERS = 2
 _LINE_END = ord("\n")
@@ -68,9 +70,11 @@ def _readable(path: str) -> Iterator[None]:
     """Errors of reading a file as errors about that file."""
     try:
         yield
+    except OmnigraphError:
+        raise
     except (FileNotFoundError, IsADirectoryError, PermissionError, NotADirectoryError) as error:
         raise InvalidArgument(f"{path} cannot be read: {os.strerror(error.errno or 0)}") from error
-    except (pa.ArrowException, OSError, EOFError) as error:
+    except (pa.ArrowException, OSError, EOFError, ValueError, OverflowError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise DataError(f"{path}: the file is damaged or not what its name says: {reason}", path=path) from error
 
@@ -93,7 +97,7 @@ def envelope_chunks(
     """Batches of a file of envelopes, any types in any order."""
     name = shown_as or path
     for first, block, batches in _ahead(
-        _blocks(path, progress), lambda b, first: batches_by_column(b, first, name, catalog)
+        _blocks(path, progress, shown_as), lambda b, first: batches_by_column(b, first, name, catalog)
     ):
         if batches is not None:
             yield from batches
@@ -120,25 +124,33 @@ def _ahead(
             yield begun, oldest, batches.result()
 
 
-def _blocks(path: str, progress: Progress) -> Iterator[tuple[int, bytes]]:
+def _blocks(path: str, progress: Progress, shown_as: str | None = None) -> Iterator[tuple[int, bytes]]:
     """Pieces of a file that end with a line, each with the number of its first line."""
-    first, rest = 1, b""
+    first, begun = 1, [b""]
+    length = 0
     with _opened(path) as stream:
-        while True:
-            data = stream.read(BLOCK_BYTES)
-            if not data:
-                break
+        while data := stream.read(BLOCK_BYTES):
             progress(len(data))
             end = data.rfind(b"\n") + 1
+            length += data.find(b"\n") if end else len(data)
+            if length > MAX_LINE_BYTES:
+                raise _endless_line(shown_as or path, first)
             if not end:
-                rest += data
+                begun.append(data)
                 continue
-            block = b"".join((rest, memoryview(data)[:end]))
-            rest = data[end:]
+            block = b"".join((*begun, memoryview(data)[:end]))
+            begun, length = [data[end:]], len(data) - end
             yield first, block
             first += int(np.count_nonzero(np.frombuffer(block, np.uint8) == _LINE_END))
-    if rest:
-        yield first, rest
+    if length:
+        yield first, b"".join(begun)
+
+
+def _endless_line(path: str, line: int) -> LimitExceeded:
+    return LimitExceeded(
+        f"{path}:{line}: the line is longer than {MAX_LINE_BYTES >> 20} MiB",
+        hint="write one object per line; large binary values belong in Parquet or Arrow files",
+    )
 
 
 def _numbered(block: bytes, first: int) -> Iterator[tuple[int, bytes]]:
@@ -167,8 +179,11 @@ def typed_chunks(
             first = row + (2 if kind == "csv" else 1)
             numbers = range(first, first + table.num_rows)
             row += table.num_rows
+            require_distinct(entity, table.column_names)
+            table.validate(full=True)  # a file may say that bytes are text
             if renamed:
                 table = table.rename_columns([renamed.get(n, n) for n in table.column_names])
+                require_distinct(entity, table.column_names)
             if ignore_unknown:
                 table = table.select([n for n in table.column_names if n in known_fields(entity)])
             progress(table.nbytes)

@@ -11,11 +11,12 @@ import pyarrow.compute as pc
 
 from omnigraph.datatypes import FLOATS, Scalar, whole
 from omnigraph.errors import InvalidValue, MissingValue
+from omnigraph.errors.base import shown
 from omnigraph.schema.catalog import EdgeType, EntityType, Property
 from omnigraph.write.ids import ids_of
 from omnigraph.write.rows import ENDPOINTS, Batch, assembled, known_fields, storage_type
 from omnigraph.write.validation import Findings, Places
-from omnigraph.write.values import BadValue, coerce, read_text
+from omnigraph.write.values import FIRST_DAY, FIRST_MS, LAST_DAY, LAST_MS, BadValue, coerce, read_text
 
 Bad = set[int]
 
@@ -27,6 +28,8 @@ def batch_from_table(
 
     `is_text`: all columns are text that has to be read first, as those of a CSV file are.
     """
+    require_distinct(entity, table.column_names)
+    table = pa.table([plain_column(column) for column in table.columns], names=list(table.column_names))
     known = known_fields(entity)
     for name in table.column_names:
         if name not in known:
@@ -44,9 +47,46 @@ def batch_from_table(
     return batch if len(found) == before else batch.without(found.places(since=before))
 
 
+def require_distinct(entity: EntityType, names: Sequence[str]) -> None:
+    """Refuse a table with two columns of one name: neither could be meant."""
+    if len(set(names)) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InvalidValue(
+            f"{entity.name}: column {shown(twice)} appears twice", type_key=entity.table_key, field=twice,
+            hint="leave one of them out, or rename it",
+        )  # fmt: skip
+
+
+def plain_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column without wrappers: what a dictionary, run ends, views or an extension type stand for."""
+    kind = column.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return plain_column(pa.chunked_array([chunk.storage for chunk in column.chunks], kind.storage_type))
+    if pa.types.is_run_end_encoded(kind):
+        chunks = [pc.run_end_decode(chunk) for chunk in column.chunks]
+        return plain_column(pa.chunked_array(chunks, kind.value_type))
+    if pa.types.is_dictionary(kind):
+        chunks = [chunk.dictionary_decode() for chunk in column.chunks]
+        return plain_column(pa.chunked_array(chunks, kind.value_type))
+    if pa.types.is_string_view(kind):
+        return column.cast(pa.large_string())
+    if pa.types.is_binary_view(kind) or pa.types.is_fixed_size_binary(kind):
+        return column.cast(pa.large_binary())
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        items = plain_column(pa.chunked_array([], kind.value_type)).type
+        return column if items == kind.value_type else _with_plain_items(column)
+    return column
+
+
+def _with_plain_items(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Lists of wrapped items, of which Arrow's own functions support few, by way of Python."""
+    return pa.chunked_array([pa.array(chunk.to_pylist()) for chunk in column.chunks] or [pa.nulls(0)])
+
+
 def property_values(entity: EntityType, prop: Property, given: pa.Array, places: Places, found: Findings) -> Any:
     """The values of one property of some rows. Wrong ones are noted; a column of the wrong kind is an error."""
-    return _Frame(entity, pa.table({prop.name: given}), places, found).values_of(prop)
+    column = plain_column(pa.chunked_array([given]) if isinstance(given, pa.Array) else given)
+    return _Frame(entity, pa.table({prop.name: column}), places, found).values_of(prop)
 
 
 class _Frame:
@@ -144,8 +184,10 @@ class _Frame:
         if column.type != wanted:
             try:
                 column = column.cast(wanted)
-            except pa.ArrowInvalid:
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
                 return self._one_by_one(prop, column)
+        if not _is_in_calendar(column, kind.scalar):
+            return self._one_by_one(prop, column)
         if kind.scalar in FLOATS and pc.any(pc.invert(pc.is_finite(column))).as_py():
             return self._one_by_one(prop, column)
         return column
@@ -174,7 +216,11 @@ class _Frame:
         return self.convert(prop, column.to_pylist(), lambda text: coerce(read_text(text, kind), kind))
 
     def _one_by_one(self, prop: Property, column: pa.ChunkedArray) -> pa.Array:
-        return self.convert(prop, column.to_pylist(), lambda value: coerce(value, prop.type))
+        try:
+            values = column.to_pylist()
+        except (ValueError, OverflowError):  # a moment that Python's calendar does not have
+            values = [_python_value(each) for each in column]
+        return self.convert(prop, values, lambda value: coerce(value, prop.type))
 
     def convert(self, prop: Property, values: Sequence[Any], how: Callable[[Any], Any]) -> pa.Array:
         converted: list[Any] = []
@@ -211,6 +257,25 @@ def is_castable(found: pa.DataType, scalar: Scalar) -> bool:
             return bool(pa.types.is_timestamp(found) or pa.types.is_date(found))
         case _:  # Spark has no unsigned 64-bit integers: they come as decimals without a fraction
             return bool(pa.types.is_integer(found) or (pa.types.is_decimal(found) and found.scale == 0))
+
+
+def _is_in_calendar(column: pa.ChunkedArray, scalar: Scalar) -> bool:
+    """Whether all dates and moments lie in the years 1 to 9999: what lies outside could not be read back."""
+    if scalar not in (Scalar.DATE, Scalar.DATETIME):
+        return True
+    is_date = scalar is Scalar.DATE
+    found = pc.min_max(column.cast(pa.int32() if is_date else pa.int64()))
+    low, high = (FIRST_DAY, LAST_DAY) if is_date else (FIRST_MS, LAST_MS)
+    least, most = found["min"].as_py(), found["max"].as_py()
+    return least is None or (low <= least and most <= high)
+
+
+def _python_value(scalar: pa.Scalar) -> Any:
+    """The value of a scalar; where Python has none, its number, which `coerce` then finds too large."""
+    try:
+        return scalar.as_py()
+    except (ValueError, OverflowError):
+        return scalar.value
 
 
 def _has_null_items(column: pa.ChunkedArray) -> bool:

@@ -36,7 +36,7 @@ def batches_by_column(block: bytes, first_line: int, path: str, catalog: Catalog
     """The batches of a block of envelopes, or None when it has to be read line by line."""
     try:
         return _batches(block, first_line, path, catalog)
-    except (_Careful, pa.ArrowException, OmnigraphError, ValueError):
+    except (_Careful, pa.ArrowException, OmnigraphError, ValueError, RecursionError):
         return None
 
 

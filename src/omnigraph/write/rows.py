@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from omnigraph.datatypes import Scalar
 from omnigraph.errors import TypeNotFound, UnknownField, Violation
+from omnigraph.errors.base import shown
 from omnigraph.schema.catalog import Catalog, EdgeType, EntityType, Property
 from omnigraph.write.ids import ids_of
 from omnigraph.write.validation import Findings, Place, Places
@@ -126,6 +127,9 @@ class _Converter:
 
     def _require_known(self, index: int, row: Row) -> None:
         for name in row.keys() - known_fields(self._entity):
+            if not isinstance(name, str):
+                self._note(index, "unknown", f"{self._entity.name} has no property {shown(name)}")
+                continue
             try:
                 self._entity.property(name)
             except UnknownField as error:
@@ -156,7 +160,7 @@ class _Converter:
             if value is None and required:
                 self._note(index, "required", f"{self._entity.name}.{name} is required", name)
             elif value is not None and not _is_text(value):
-                text = f"{self._entity.name}.{name} must be text (the id of an entity), got {value!r}"
+                text = f"{self._entity.name}.{name} must be text (the id of an entity), got {shown(value)}"
                 self._note(index, "type", text, name, value)
                 value = None
             texts.append(value)
@@ -212,9 +216,9 @@ def _open_envelope(row: Any, catalog: Catalog) -> tuple[EntityType, Row]:
     if ("type" in row) == ("edge" in row):
         hint = '{"type": "Person", "data": {...}} or {"edge": "Knows", "from": "a", "to": "b"}'
         raise _Refused("needs exactly one of 'type' (a node) and 'edge'", hint=hint)
-    unknown = sorted(row.keys() - (ENVELOPE_NODE if "type" in row else ENVELOPE_EDGE))
+    unknown = sorted(map(str, row.keys() - (ENVELOPE_NODE if "type" in row else ENVELOPE_EDGE)))
     if unknown:
-        raise _Refused(f"has an unknown field {unknown[0]!r}", "unknown", unknown[0])
+        raise _Refused(f"has an unknown field {shown(unknown[0])}", "unknown", unknown[0])
     data = row.get("data", {})
     if not isinstance(data, Mapping):
         raise _Refused("'data' must be an object", "type", "data")

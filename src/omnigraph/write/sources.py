@@ -12,7 +12,7 @@ from typing import IO, Any
 
 import pyarrow as pa
 
-from omnigraph.errors import InvalidArgument
+from omnigraph.errors import DataError, InvalidArgument, OmnigraphError
 from omnigraph.schema.catalog import Catalog, EntityType
 from omnigraph.write.files import Progress, envelope_chunks, kind_of, spooled, typed_chunks
 from omnigraph.write.frames import batch_from_table
@@ -116,6 +116,20 @@ def _typed_inputs(name: str, value: Any) -> list[Input]:
 
 
 def _table_of(name: str, frame: Any) -> pa.Table:
+    try:
+        table = _arrow_table(name, frame)
+        table.validate(full=True)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        if isinstance(error, OmnigraphError):
+            raise
+        reason = str(error).strip().partition("\n")[0] or type(error).__name__
+        raise DataError(
+            f"{name}: the frame cannot be read: {reason}", hint="check its columns and their types"
+        ) from error
+    return table
+
+
+def _arrow_table(name: str, frame: Any) -> pa.Table:
     if isinstance(frame, pa.Table):
         return frame
     if isinstance(frame, pa.RecordBatch):

@@ -13,9 +13,12 @@ from typing import Any
 import numpy as np
 
 from omnigraph.datatypes import EPOCH_DATE, FLOATS, INTEGER_RANGE, INTEGERS, PropertyType, Scalar, datetime_to_ms
+from omnigraph.errors.base import shown
 
 F32_MAX = float(np.finfo(np.float32).max)
 _DATE_DAYS = (-719_162, 2_932_896)  # 0001-01-01 .. 9999-12-31
+FIRST_MS, LAST_MS = _DATE_DAYS[0] * 86_400_000, (_DATE_DAYS[1] + 1) * 86_400_000 - 1
+FIRST_DAY, LAST_DAY = _DATE_DAYS
 
 
 class BadValue(Exception):
@@ -47,7 +50,7 @@ def read_text(text: str, kind: PropertyType) -> Any:
     if kind.is_list or kind.is_vector:
         try:
             return json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise BadValue(f"expects a JSON list, got {_shown(text)}") from error
     if kind.scalar is Scalar.BOOL:
         return {"true": True, "false": False}.get(text.lower(), text)
@@ -60,8 +63,7 @@ def read_text(text: str, kind: PropertyType) -> Any:
 
 
 def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    return shown(value)
 
 
 def _string(value: Any) -> str:
@@ -97,7 +99,10 @@ def _float(scalar: Scalar) -> Callable[[Any], float]:
     def convert(value: Any) -> float:
         if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
             raise BadValue(f"expects a number ({scalar}), got {_shown(value)}")
-        number = float(value)
+        try:
+            number = float(value)
+        except OverflowError as error:
+            raise BadValue(f"{_shown(value)} is outside the {scalar} range") from error
         if not math.isfinite(number):
             raise BadValue(f"expects a finite number, got {_shown(value)}")
         if scalar is Scalar.F32 and abs(number) > F32_MAX:
@@ -114,7 +119,7 @@ def _date(value: Any) -> int:
         return (value - EPOCH_DATE).days
     if isinstance(value, int):
         if not _DATE_DAYS[0] <= value <= _DATE_DAYS[1]:
-            raise BadValue(f"{value} is outside the Date range")
+            raise BadValue(f"{_shown(value)} is outside the Date range")
         return value
     if isinstance(value, str):
         try:
@@ -126,17 +131,22 @@ def _date(value: Any) -> int:
 
 def _datetime(value: Any) -> int:
     if isinstance(value, dt.datetime):
-        return datetime_to_ms(value)
+        return _in_calendar(datetime_to_ms(value), value)
     if isinstance(value, int) and not isinstance(value, bool):
-        if not _DATE_DAYS[0] * 86_400_000 <= value < (_DATE_DAYS[1] + 1) * 86_400_000:
-            raise BadValue(f"{value} is outside the DateTime range")
-        return value
+        return _in_calendar(value, value)
     if isinstance(value, str):
         try:
-            return datetime_to_ms(dt.datetime.fromisoformat(value))
+            moment = datetime_to_ms(dt.datetime.fromisoformat(value))
         except ValueError as error:
             raise BadValue(f"{_shown(value)} is not an ISO date and time") from error
+        return _in_calendar(moment, value)
     raise BadValue(f"expects a DateTime (ISO text or ms since 1970-01-01), got {_shown(value)}")
+
+
+def _in_calendar(moment: int, given: Any) -> int:
+    if not FIRST_MS <= moment <= LAST_MS:
+        raise BadValue(f"{_shown(given)} is outside the DateTime range")
+    return moment
 
 
 def _blob(value: Any) -> bytes:

@@ -21,6 +21,7 @@ from omnigraph.errors import (
     StoreFull,
     StoreUnavailable,
 )
+from omnigraph.storage.decode import decoding
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.effects import (
     AppendRows,
@@ -127,7 +128,7 @@ def test_effects_round_trip() -> None:
     fragment = WrittenFragment(FragmentMetadata(0, [file], 3), "f.lance", 3, None)
     for effect in (AppendRows((fragment,)), ReplaceRows(("a", "b"), (fragment,)), OverwriteRows(()), Reshape("fold")):
         assert effect_from_json(json.loads(json.dumps(effect_to_json(effect)))) == effect
-    with pytest.raises(CorruptGraph):
+    with pytest.raises(CorruptGraph, match="unknown table effect 'magic'"), decoding("an intent"):
         effect_from_json({"kind": "magic"})
 
 

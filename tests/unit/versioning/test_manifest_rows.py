@@ -26,9 +26,12 @@ def commit(number: int, version: int) -> GraphCommit:
     )
 
 
+LOCATION = f"nodes/{1:016x}-{1:026}"
+
+
 def pin(version: int) -> TableEntry:
     return TableEntry(
-        table_key="node:A", type_id="t", location="nodes/a", table_version=version, staged_version=version + 10,
+        table_key="node:A", type_id="t", location=LOCATION, table_version=version, staged_version=version + 10,
         content_version=f"c{version}", row_count=version,
     )  # fmt: skip
 
@@ -88,7 +91,7 @@ def test_a_state_read_beside_an_earlier_one_is_the_state(tmp_path: Path) -> None
 
 def test_an_entry_is_written_as_it_was_read_until_it_changes() -> None:
     text = pin(1).metadata_text().replace(":", ": ", 1)  # as another writer might have put it
-    read = TableEntry.parse("node:A", "nodes/a", 1, 1, text)
+    read = TableEntry.parse("node:A", LOCATION, 1, 1, text)
     assert read == pin(1)
     assert read.metadata_text() == text
     moved = replace(read, staged_version=99)

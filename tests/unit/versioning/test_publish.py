@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,11 +12,13 @@ from omnigraph import Graph
 from omnigraph.errors import EndpointConflict, ExpectedVersionMismatch, KeyConflict, PlanExpired, PublishContention
 from omnigraph.storage.lookup import locate
 from omnigraph.versioning.plan import (
+    CardinalityWithin,
     KeysAbsent,
     KeysPresent,
     NoIncident,
     Pin,
     Unmoved,
+    ValuesAbsent,
     plan_from_json,
     plan_to_json,
 )
@@ -204,11 +207,15 @@ def test_a_plan_that_was_staged_too_long_ago_is_refused(local_graph: Graph) -> N
 
 def test_a_plan_survives_serialisation(local_graph: Graph) -> None:
     plan = plan_of(local_graph, "a", replaces=True)
-    requirements = (KeysAbsent("n", ("x",)), KeysPresent("n", ("y",)), NoIncident("e", ("src",), ("z",)), Unmoved("m"))
+    requirements = (
+        KeysAbsent("node:N", ("x",)), KeysPresent("node:N", ("y",)), NoIncident("edge:E", ("src",), ("z",)),
+        ValuesAbsent("node:N", ("a", "b"), (("1", "2"), ("3", "4")), ("x",)),
+        CardinalityWithin("edge:E", 1, None, (("a", 2),)), Unmoved("node:M"),
+    )  # fmt: skip
     plan = replace(plan, requirements=requirements, has_intent=True)
-    assert plan_from_json(plan_to_json(plan)) == plan
-    many = replace(plan, requirements=(KeysAbsent("n", tuple(map(str, range(20_000)))),))
-    assert plan_from_json(plan_to_json(many)).requirements == (Unmoved("n"),), (
+    assert plan_from_json(json.loads(json.dumps(plan_to_json(plan)))) == plan
+    many = replace(plan, requirements=(KeysAbsent("node:N", tuple(map(str, range(20_000)))),))
+    assert plan_from_json(json.loads(json.dumps(plan_to_json(many)))).requirements == (Unmoved("node:N"),), (
         "too long a list becomes the stricter demand"
     )
 

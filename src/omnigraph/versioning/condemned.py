@@ -1,0 +1,27 @@
+"""The lists of collectors below `__gc/`: pins and objects that are on their way out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from omnigraph.storage.decode import as_object, as_texts, decoding
+from omnigraph.storage.layout import PIN
+from omnigraph.storage.objects import ObjectStore
+
+
+@dataclass(frozen=True, slots=True)
+class CondemnedList:
+    """`pins` are `<location>@<version>`; `objects` are paths, which are only compared with those that exist."""
+
+    pins: tuple[str, ...] = ()
+    objects: tuple[str, ...] = ()
+
+
+def read_condemned(objects: ObjectStore, path: str) -> CondemnedList:
+    """One list, each value checked; empty when its collector has finished meanwhile."""
+    value = objects.get_json(path)
+    if value is None:
+        return CondemnedList()
+    with decoding(path):
+        given = as_object(value, "a list of condemned objects")
+        return CondemnedList(as_texts(given["pins"], "a pin", PIN), as_texts(given["objects"], "a list of paths"))
