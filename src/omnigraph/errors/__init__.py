@@ -9,13 +9,14 @@
      +- InvalidArgument      fix the call        (also a ValueError) CursorInvalid
      +- ConflictError        refresh and decide  ExpectedVersionMismatch SchemaMoved KeyConflict EndpointConflict
      |                                           ConstraintConflict PreconditionFailed PublishContention NameTaken
-     |                                           BranchGone BranchInUse PlanExpired
+     |                                           BranchGone BranchInUse PlanExpired PlanMoved
      +- MergeConflict        decide              .conflicts
      +- NotFound             fix the name        GraphNotFound BranchNotFound CommitNotFound TagNotFound TypeNotFound
      |                                           VersionNotFound HistoricalVersionReclaimed ChangeFeedGap
      +- StorageError         look at the store   StoreUnavailable (StoreFull) CorruptGraph MissingData CommitLost
      |                                           FormatUnsupported OutcomeUnknown
-     +- LimitExceeded, Unsupported (SchemaChangeRefused), EmbeddingFailed, PermissionDenied (ReadOnlyGraph)
+     +- Unsupported          do it another way   SchemaChangeRefused DropNotAllowed
+     +- LimitExceeded, EmbeddingFailed, PermissionDenied (ReadOnlyGraph)
 
 `code` is stable and documented. `retryable` means: nothing was published, take a fresh snapshot and try again.
 """
@@ -34,6 +35,7 @@ from omnigraph.errors.conflicts import (
     MergeConflict,
     NameTaken,
     PlanExpired,
+    PlanMoved,
     PreconditionFailed,
     PublishContention,
     SchemaMoved,
@@ -65,6 +67,7 @@ from omnigraph.errors.lookup import (
     VersionNotFound,
 )
 from omnigraph.errors.refusals import (
+    DropNotAllowed,
     EmbeddingFailed,
     LimitExceeded,
     PermissionDenied,
@@ -97,6 +100,7 @@ __all__ = [
     "CorruptGraph",
     "CursorInvalid",
     "DataError",
+    "DropNotAllowed",
     "DuplicateKey",
     "EmbeddingFailed",
     "EndpointConflict",
@@ -121,6 +125,7 @@ __all__ = [
     "ParseError",
     "PermissionDenied",
     "PlanExpired",
+    "PlanMoved",
     "PreconditionFailed",
     "PublishContention",
     "ReadOnlyGraph",

@@ -126,3 +126,11 @@ def version_file(version: int) -> str:
 def detached_file(version: int) -> str:
     """The file of a detached version, relative to its dataset."""
     return f"_versions/d{version}.manifest"
+
+
+_FIRST_DETACHED = 2**63
+
+
+def pin_file(version: int) -> str:
+    """The file of a pinned version, relative to its dataset: detached, or the empty one that a table is born with."""
+    return detached_file(version) if version >= _FIRST_DETACHED else version_file(version)
