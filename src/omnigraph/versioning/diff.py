@@ -1,7 +1,8 @@
 """What changed in a table between two pins, row by row, with exact images of before and after.
 
 Both pins are read through the schema of their own state and shown in one shape, matched by property identity: a rename
-changes no row, and a property that one side does not have yet counts with its default.
+changes no row, and a property that one side does not have yet counts with its default. That is what merging needs;
+`images` tells what rows that a schema change gave other values were and are.
 """
 
 from __future__ import annotations

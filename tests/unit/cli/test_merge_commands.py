@@ -132,3 +132,14 @@ def test_schema_plans_are_applied_by_digest_and_drops_by_name(
     assert [step["kind"] for step in fresh["steps"]] == ["add_property"]
     file.write_text("")
     assert asked(capsys, 1, "schema", "apply", uri, "--schema", str(file), "--quiet")["code"] == "schema_error"
+
+
+def test_a_baseline_of_some_types_goes_on_with_their_feed(
+    uri: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, only = tmp_path / "rows.jsonl", ("--type", "Knows", "--op", "delete")
+    body = asked(capsys, 0, "changes", "baseline", uri, "--out", str(out), *only)
+    assert {json.loads(line).get("edge") for line in out.read_text().splitlines()} == {"Knows"}
+    poll = ("changes", "poll", uri, "--cursor", body["resume_cursor"])
+    assert asked(capsys, 0, *poll, *only)["blocks"] == []
+    assert asked(capsys, 1, *poll)["code"] == "cursor_invalid"
