@@ -55,7 +55,17 @@ def restamp(root: Path, stamp: str | None) -> None:
 
 @pytest.mark.parametrize("mode", ["rw", "ro"])
 @pytest.mark.parametrize(
-    ("stamp", "remedy"), [("0", "init"), ("2", "upgrade omnigraph"), (None, "export it"), ("x", "export it")]
+    ("stamp", "remedy"),
+    [
+        ("0", "an older one of this omnigraph"),
+        ("1", "an older one of this omnigraph"),
+        ("2", "a layout of another omnigraph"),
+        ("6", "a layout of another omnigraph"),
+        ("99", "a layout of another omnigraph"),
+        ("101", "upgrade omnigraph"),
+        (None, "no readable stamp"),
+        ("x", "no readable stamp"),
+    ],
 )
 def test_another_format_is_refused_before_anything_else_is_read(
     loaded: Path, mode: str, stamp: str | None, remedy: str
@@ -65,7 +75,27 @@ def test_another_format_is_refused_before_anything_else_is_read(
     with pytest.raises(FormatUnsupported) as caught:
         Graph.open(loaded, mode)
     assert remedy in str(caught.value)
+    rebuilds = all(step in caught.value.hint for step in ("export URI", "omnigraph init NEW", "omnigraph load NEW"))
+    assert rebuilds == (stamp != "101")
     assert tree(loaded) == before
+
+
+@pytest.mark.parametrize("name", ["_schema.pg", "__schema_state.json", "_graph_commits.lance/_versions/1.manifest"])
+@pytest.mark.parametrize("manifest", [None, b"not a manifest"])
+def test_the_layout_of_another_omnigraph_is_refused(tmp_path: Path, name: str, manifest: bytes | None) -> None:
+    root = tmp_path / "theirs"
+    (root / name).parent.mkdir(parents=True)
+    (root / name).write_text("node Person { name: String @key }")
+    (root / "nodes/1b2c").mkdir(parents=True)
+    if manifest is not None:
+        (root / "__manifest/_versions").mkdir(parents=True)
+        (root / "__manifest/_versions/1.manifest").write_bytes(manifest)
+    before = tree(root)
+    for mode in ("rw", "ro"):
+        with pytest.raises(FormatUnsupported, match="layout of another omnigraph") as caught:
+            Graph.open(root, mode)
+        assert "omnigraph init NEW" in caught.value.hint
+    assert tree(root) == before
 
 
 def test_a_branch_inherits_the_stamp(local_graph: Graph) -> None:
@@ -73,7 +103,7 @@ def test_a_branch_inherits_the_stamp(local_graph: Graph) -> None:
     tip = local_graph._repository.refs.tip("feature")
     stamped = lance.dataset(f"{local_graph.uri}/{tip.location}").schema.metadata
     assert stamped == lance.dataset(f"{local_graph.uri}/__manifest").schema.metadata
-    assert stamped[STAMP.encode()] == b"1"
+    assert stamped[STAMP.encode()] == b"100"
 
 
 def test_no_graph(tmp_path: Path) -> None:

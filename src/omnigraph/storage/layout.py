@@ -38,6 +38,17 @@ QUARANTINE = "__quarantine"
 STAGING = "__staging"
 DERIVED = "__derived"
 
+FOREIGN = (
+    "_schema.pg",
+    "_schema.ir.json",
+    "__schema_state.json",
+    "_graph_commits.lance",
+    "_graph_commit_actors.lance",
+    "_graph_runs.lance",
+    "_refs",
+)
+"""Names below the root of a graph that another omnigraph has written in a layout of its own."""
+
 _FNV_OFFSET = 0xCBF29CE484222325
 _FNV_PRIME = 0x100000001B3
 
