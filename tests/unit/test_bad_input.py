@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import lance
@@ -151,17 +152,43 @@ def test_a_deleted_table_version_is_named(loaded: Path) -> None:
         Graph.open(loaded).rows("node:Person")
 
 
-def test_a_damaged_or_missing_schema_contract(loaded: Path) -> None:
+DAMAGES: dict[str, Callable[[bytes], bytes | None]] = {
+    "the catalog": lambda body: body.replace(b'"name":"Person"', b'"name":"Persom"', 1),
+    "the text": lambda body: body.replace(b"node Person", b"node Persom", 1),
+    "one bit": lambda body: body[:40] + bytes([body[40] ^ 1]) + body[41:],
+    "cut short": lambda body: body[: len(body) // 2],
+    "empty": lambda body: b"",
+    "no JSON": lambda body: b"schema",
+    "no UTF-8": lambda body: b'{"source": "\xff"}',
+    "a surrogate": lambda body: b'{"source": "\\ud800", "catalog": {}}',
+    "not a number": lambda body: b'{"source": NaN}',
+    "deep": lambda body: b"[" * 200_000,
+    "a list": lambda body: b"[]",
+    "null": lambda body: b"null",
+    "a part": lambda body: b'{"source": "node Person { name: String @key }"}',
+    "wrong types": lambda body: b'{"source": 1, "catalog": [2]}',
+    "missing": lambda body: None,
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_a_damaged_or_missing_schema_contract(loaded: Path, name: str) -> None:
     [contract] = (loaded / "__schema").iterdir()
     body = contract.read_bytes()
-    contract.write_bytes(body.replace(b'"Person"', b'"Persom"'))
-    with pytest.raises(CorruptGraph, match="hash"):
-        Graph.open(loaded).catalog()
+    damaged = DAMAGES[name](body)
+    assert damaged != body
     contract.unlink()
-    with pytest.raises(CorruptGraph, match="missing"):
-        Graph.open(loaded).catalog()
+    if damaged is not None:
+        contract.write_bytes(damaged)
+    graph = Graph.open(loaded)
+    wider = SCHEMA + "\nnode Fresh { name: String @key }"
+    for use in (graph.catalog, graph.schema.show, graph.schema.mermaid, lambda: graph.schema.apply(wider)):
+        with pytest.raises(CorruptGraph, match=f"__schema/{contract.name}") as caught:
+            use()
+        assert f"restore __schema/{contract.name}" in caught.value.hint
     contract.write_bytes(body)
     assert "Person" in Graph.open(loaded).catalog().nodes
+    assert graph.schema.show() == SCHEMA
 
 
 def test_a_read_only_graph_refuses_every_write_and_changes_nothing(loaded: Path) -> None:
