@@ -68,5 +68,5 @@ def _damaged(schema_hash: str, what: str) -> CorruptGraph:
     path = _path(schema_hash)
     return CorruptGraph(
         f"{path} {what}, and the versions that name it cannot be read without it",
-        hint=f"restore {path} from a copy of the store; `omnigraph fsck` shows the versions that need it",
+        hint=f"restore {path} from a copy of the store; `omnigraph fsck` shows the branches that need it",
     )
