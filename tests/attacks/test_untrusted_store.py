@@ -3,6 +3,7 @@ each wrong shape is a typed error that names the object."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import struct
@@ -205,13 +206,23 @@ def test_a_table_that_the_manifest_lacks(root: Path) -> None:
         list(graph.diff("main", "feature"))
 
 
+def put_json(path: Path, value: Any) -> None:
+    """An object with the checksum that its content really has: what is wrong with it is its content."""
+    body = json.dumps(value).encode()
+    path.write_bytes(b'{"sha256":"%s","value":%s}' % (hashlib.sha256(body).hexdigest().encode(), body))
+
+
+def get_json(path: Path) -> Any:
+    return json.loads(path.read_bytes())["value"]
+
+
 def craft_contract(root: Path, change: Callable[[dict[str, Any]], None]) -> str:
     """Put another schema contract, under the hash that it really has, and make main name it."""
     [path] = (root / "__schema").iterdir()
-    contract = json.loads(path.read_bytes())
+    contract = get_json(path)
     change(contract["catalog"])
-    name = sha256(contract["catalog"])
-    (root / f"__schema/{name}.json").write_text(json.dumps(contract))
+    name = sha256(contract)
+    put_json(root / f"__schema/{name}.json", contract)
     rewrite_manifest(root, set_column("schema_contract", "location", name))
     return name
 
@@ -231,18 +242,18 @@ def test_a_type_name_that_is_a_path_exports_nothing(root: Path, tmp_path: Path, 
 def test_every_part_of_a_contract(root: Path) -> None:
     [path] = (root / "__schema").iterdir()
     store = Graph.open(root)._store
-    contract = json.loads(path.read_bytes())
+    contract = get_json(path)
     for catalog in variants(contract["catalog"]):
         try:
-            name = sha256(catalog)
+            name = sha256({**contract, "catalog": catalog})
         except (UnicodeEncodeError, ValueError):
             name = "0" * 64
         file = root / f"__schema/{name}.json"
-        file.write_text(json.dumps({**contract, "catalog": catalog}))
+        put_json(file, {**contract, "catalog": catalog})
         require_typed(lambda name=name: store.catalog(name))  # type: ignore[misc]
         file.unlink()
     for whole in ([], "x", {}, {"catalog": contract["catalog"], "source": 5}):
-        path.write_text(json.dumps(whole))
+        put_json(path, whole)
         assert require_typed(lambda: Graph.open(root).schema.show())
 
 
@@ -250,8 +261,8 @@ def every_variant(path: Path, action: Callable[[], object]) -> int:
     """Damage one JSON object in every way; how many of them were noticed."""
     original = path.read_bytes()
     noticed = 0
-    for value in variants(json.loads(original)):
-        path.write_text(json.dumps(value))
+    for value in variants(get_json(path)):
+        put_json(path, value)
         noticed += require_typed(action)
     for body in (b"", b"{", b"\xff\xfe", b"[" * 100_000, b"1" * 5000, b"NaN", original[:-1]):
         path.write_bytes(body)
@@ -288,7 +299,7 @@ def test_every_part_of_a_condemned_list(root: Path) -> None:
     path = root / f"__gc/{mint()}.json"
     path.parent.mkdir()
     listed = {"pins": [f"{entry.location}@1"], "objects": ["__changes/x.json"]}
-    path.write_text(json.dumps(listed))
+    put_json(path, listed)
     assert every_variant(path, lambda: graph.maintenance.cleanup(keep=10)) > 10
     assert every_variant(path, lambda: graph._repository.require_kept([entry])) > 10
 
@@ -326,8 +337,8 @@ def _each_intent(path: Path, graph: Graph) -> int:
     """Damage an intent in every way. Listing it never fails: the damage is what the list shows."""
     original = path.read_bytes()
     shown = 0
-    for value in variants(json.loads(original)):
-        path.write_text(json.dumps(value))
+    for value in variants(get_json(path)):
+        put_json(path, value)
         [pending] = graph.recovery.list()
         shown += pending.state == "invalid"
     path.write_bytes(original)
@@ -342,9 +353,9 @@ def test_files_of_an_intent_lie_inside_its_tables(root: Path, file: str) -> None
     plan = plan_of(graph, "new", has_intent=True)
     expire_intents(root)
     staged = root / f"__recovery/{plan.commit_id}.staged"
-    body = json.loads(staged.read_bytes())
+    body = get_json(staged)
     body["tables"][0]["files"] = [file]
-    staged.write_text(json.dumps(body))
+    put_json(staged, body)
     with pytest.warns(RuntimeWarning, match="cannot be read and is kept"):
         assert graph.recovery.run() == []
     assert staged.exists()
@@ -354,11 +365,11 @@ def test_pins_of_a_graft_lie_inside_the_graph(root: Path) -> None:
     graph = Graph.open(root, settings=EXPIRED)
     plan = plan_of(graph, "new", has_intent=True)
     staged = root / f"__recovery/{plan.commit_id}.staged"
-    body = json.loads(staged.read_bytes())
+    body = get_json(staged)
     entry = graph.snapshot().tables["node:Person"]
     for location in ("../secret/nodes/x", table_path("edge:Knows", mint())):
         body["graft"]["adopted"] = [["node:Person", location, 1, 0, entry.metadata_text()]]
-        staged.write_text(json.dumps(body))
+        put_json(staged, body)
         [pending] = graph.recovery.list()
         assert pending.state == "invalid"
         assert "location" in str(pending.problem)

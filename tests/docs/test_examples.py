@@ -29,6 +29,7 @@ VARIABLE = {
     r"\b\d+(\.\d)? k?B\b": "<size>",
     r'"bytes_removed": \d+': '"bytes_removed": <size>',
     r"\bin \d+\.\d s\b": "in <seconds>",
+    r"\bplan: [0-9a-f]{16}\b": "plan: <digest>",
 }
 
 

@@ -6,11 +6,14 @@ import contextlib
 import inspect
 import io
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from omnigraph import Graph, errors
+from omnigraph.errors.store import REBUILD
+from omnigraph.versioning.stamp import INTERNAL_SCHEMA_VERSION, STAMP
 from tests.support.rows import person
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -112,3 +115,22 @@ def test_a_backup_taken_manifest_first_is_a_consistent_state(tmp_path: Path) -> 
     copy = Graph.open(tmp_path / "copy")
     assert copy.rows("node:Person")["name"].to_pylist() == ["a"]
     assert copy.load([person("c")]).commit is not None
+
+
+def test_the_versions_that_the_policy_names_are_those_of_the_code() -> None:
+    page = (ROOT / "docs/user/versioning-policy.md").read_text()
+    assert re.findall(r"internal schema (\d+)", page) == [str(INTERNAL_SCHEMA_VERSION)]
+    assert f"| {INTERNAL_SCHEMA_VERSION} | this one |" in page
+    assert f"| above {INTERNAL_SCHEMA_VERSION} |" in page
+    assert f"`{STAMP}`" in page
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    [pin] = [name for name in project["dependencies"] if name.startswith("pylance")]
+    assert f"`{pin}`" in page
+    assert "(docs/user/versioning-policy.md)" in (ROOT / "README.md").read_text()
+
+
+def test_the_way_to_another_format_is_the_one_that_errors_name() -> None:
+    page = (ROOT / "docs/user/versioning-policy.md").read_text()
+    steps = REBUILD.replace("URI", "old.omni").replace("NEW", "new.omni").split("`")[1::2]
+    assert len(steps) == 4
+    assert [line for line in page.splitlines() if line in steps] == steps

@@ -119,7 +119,7 @@ def test_metadata_changes_touch_no_table(name: str, graph: Graph) -> None:
     text, expected = METADATA_ONLY[name]
     before = pins(graph)
     assert steps(graph, text) == expected
-    result = graph.schema.apply(text)
+    result = graph.schema.apply(text, allow_drops=True)
     assert (result.applied, result.commit.kind) == (True, "schema_apply")
     left = set(pins(graph).values())
     assert left <= set(before.values())
@@ -264,20 +264,21 @@ def test_required_to_nullable_moves_no_data(graph: Graph) -> None:
     assert graph.entity_at("node:Person", "cyd")["size"] is None
 
 
-def test_soft_drops_hide_and_readding_begins_anew(graph: Graph) -> None:
+def test_soft_drops_hide_and_what_is_asked_for_afresh_begins_anew(graph: Graph) -> None:
     old = graph.commits.head().graph_commit_id
-    graph.schema.apply(edited(("size: F32", ""), ("@range(age, 0..150)", "")))
+    graph.schema.apply(edited(("size: F32", ""), ("@range(age, 0..150)", "")), drop=["Person.size"])
     assert "size" not in graph.entity_at("node:Person", "ann")
     assert graph.entity_at("node:Person", "ann", old)["size"] == 1.5
     graph.load({"Person": [{"name": "cyd", "mood": "wild"}]})
-    graph.schema.apply(edited(("size: F32", "size: F32?")))
+    graph.schema.apply(edited(("size: F32", "size: F32?")), fresh=["Person.size"])
     assert graph.entity_at("node:Person", "ann")["size"] is None
     assert graph.entity_at("node:Person", "ann", old)["size"] == 1.5
     location = graph.snapshot().tables["edge:Knows"].location
-    graph.schema.apply(edited(("size: F32", "size: F32?"), ("edge Knows: Person -> Person { since: I32? }", "")))
+    without = edited(("size: F32", "size: F32?"), ("edge Knows: Person -> Person { since: I32? }", ""))
+    graph.schema.apply(without, drop=["Knows"])
     assert "edge:Knows" not in graph.snapshot().tables
     assert graph.rows("edge:Knows", old).num_rows == 1
-    graph.schema.apply(edited(("size: F32", "size: F32?")))
+    graph.schema.apply(edited(("size: F32", "size: F32?")), fresh=["Knows"])
     assert graph.rows("edge:Knows").num_rows == 0
     assert graph.snapshot().tables["edge:Knows"].location != location
 
@@ -288,7 +289,7 @@ def test_hard_drops_leave_nothing_in_the_table(graph: Graph) -> None:
     old = graph.commits.head().graph_commit_id
     text = edited(("size: F32", ""))
     assert steps(graph, text, allow_data_loss=True)[0]["mode"] == "hard"
-    graph.schema.apply(text, allow_data_loss=True)
+    graph.schema.apply(text, allow_data_loss=True, drop=["Person.size"])
     uri, version = graph.table("node:Person")
     assert "size" not in lance.dataset(uri, version=version).schema.names
     assert graph.entity_at("node:Person", "ann")["age"] == 30
@@ -378,15 +379,15 @@ CLASHES = {
 def test_schemas_that_exclude_each_other_are_a_conflict(name: str, graph: Graph) -> None:
     theirs, ours = CLASHES[name]
     graph.branches.create("dev")
-    graph.schema.apply(theirs, branch="dev")
-    graph.schema.apply(ours)
+    graph.schema.apply(theirs, branch="dev", allow_drops=True)
+    graph.schema.apply(ours, allow_drops=True)
     preview = graph.branches.merge("dev", dry_run=True)
     assert {str(c.kind) for c in preview.open_conflicts} == {"SchemaConflict"}
 
 
 def test_a_dropped_type_whose_rows_changed_is_a_conflict(graph: Graph) -> None:
     graph.branches.create("dev")
-    graph.schema.apply(edited(("edge Knows: Person -> Person { since: I32? }", "")), branch="dev")
+    graph.schema.apply(edited(("edge Knows: Person -> Person { since: I32? }", "")), branch="dev", drop=["Knows"])
     graph.load({"Knows": [{"id": "k2", "from": "bob", "to": "ann"}]})
     [conflict] = graph.branches.merge("dev", dry_run=True).conflicts
     assert str(conflict.kind) == "SchemaConflict"
@@ -411,11 +412,11 @@ def test_tables_that_are_numbered_alike_are_told_apart(tmp_path: Path) -> None:
         assert tables["node:B"].location == first
         assert tables["node:A"].location != first
     graph.load({"A": [{"tag": 1}], "B": [{"k": "b", "x": 1}]})
-    graph.schema.apply("node B { k: String @key }\nnode A { tag: I64 @key }", allow_data_loss=True)
+    graph.schema.apply("node B { k: String @key }\nnode A { tag: I64 @key }", allow_data_loss=True, drop=["B.x"])
     graph.load({"B": [{"k": "c"}]})
     assert sorted(graph.rows("node:B")["k"].to_pylist()) == ["b", "c"]
     empty = Graph.init(tmp_path / "f", "node A { k: String @key  x: I32 }")
-    empty.schema.apply("node A { k: String @key }", allow_data_loss=True)
+    empty.schema.apply("node A { k: String @key }", allow_data_loss=True, drop=["A.x"])
     empty.load({"A": [{"k": "c"}]})
     assert empty.rows("node:A").num_rows == 1
 

@@ -185,7 +185,7 @@ def test_a_dropped_type_goes_with_the_last_version_that_has_it(tmp_path: Path) -
     graph = Graph.init(tmp_path / "g", "node A { name: String @key }\nnode B { name: String @key }")
     graph.load({"A": [{"name": "a"}], "B": [{"name": "b"}]})
     location = graph.snapshot().tables["node:B"].location
-    graph.schema.apply("node A { name: String @key }", allow_data_loss=True)
+    graph.schema.apply("node A { name: String @key }", allow_data_loss=True, allow_drops=True)
     assert files_below(graph, location)
     sweep(graph)
     assert not files_below(graph, location)

@@ -165,6 +165,21 @@ def test_cursors_belong_to_one_graph_and_one_life_of_a_branch(graph: Graph, tmp_
             graph.changes(text)
 
 
+def test_a_cursor_belongs_to_one_filter(graph: Graph) -> None:
+    graph.load({"Person": people("dan")})
+    begun = {"types": ("Person", "Company"), "ops": ("insert",)}
+    feed = graph.changes(start="beginning", limit=1, **begun)
+    [block] = feed
+    for cursor in (block.cursor, feed.cursor):
+        assert len(list(graph.changes(cursor, **begun))) == 2
+        assert len(list(graph.changes(cursor, types=("Company", "Person", "Person"), ops=("insert",)))) == 2
+        for other in ({}, {"types": ("Person",), "ops": ("insert",)}, {**begun, "kinds": ("node",)}):
+            with pytest.raises(CursorInvalid, match="--type Company --type Person --op insert"):
+                graph.changes(cursor, **other)
+    with pytest.raises(CursorInvalid, match="all changes"):
+        graph.changes(graph.changes().cursor, **begun)
+
+
 def test_a_reclaimed_version_is_a_typed_gap(graph: Graph) -> None:
     from datetime import timedelta
 

@@ -142,7 +142,9 @@ def evolve(world: World, branch: str) -> None:
     [change] = world.chance.choices(CHANGES, WEIGHTS)
     before = dict(state.types)
     change(state, world.chance)
-    world.graph.schema.apply(text(state.types, before), allow_data_loss=world.chance.random() < 0.2, branch=branch)
+    world.graph.schema.apply(
+        text(state.types, before), allow_data_loss=world.chance.random() < 0.2, branch=branch, allow_drops=True
+    )
     world.committed(branch, state)
     assert not world.graph.schema.plan(text(state.types, state.types), branch=branch).steps
 

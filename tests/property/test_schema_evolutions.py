@@ -158,7 +158,7 @@ def run(seed: int, length: int) -> None:
                 write(graph, model, chance)
             else:
                 chance.choice(CHANGES)(model, chance)
-                graph.schema.apply(model.text(), allow_data_loss=chance.random() < 0.3)
+                graph.schema.apply(model.text(), allow_data_loss=chance.random() < 0.3, allow_drops=True)
                 model.applied()
             if chance.random() < 0.2:
                 graph = Graph.open(graph.uri)

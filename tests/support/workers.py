@@ -197,6 +197,11 @@ def do_schemas(uri: str, texts: list[str], branch: str = "main") -> int:
     return sum(_graph(uri).schema.apply(text, branch=branch).applied for text in texts)
 
 
+def do_schema(uri: str, text: str, **options: Any) -> list[str]:
+    """Apply one schema; the steps that were taken."""
+    return [str(step) for step in _graph(uri).schema.apply(text, **options).steps]
+
+
 def do_optimizes(uri: str, until: str) -> list[str]:
     """Optimize again and again until a file appears; the error codes of runs that failed."""
     failed = []

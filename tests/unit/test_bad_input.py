@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import lance
@@ -55,7 +56,17 @@ def restamp(root: Path, stamp: str | None) -> None:
 
 @pytest.mark.parametrize("mode", ["rw", "ro"])
 @pytest.mark.parametrize(
-    ("stamp", "remedy"), [("0", "init"), ("2", "upgrade omnigraph"), (None, "export it"), ("x", "export it")]
+    ("stamp", "remedy"),
+    [
+        ("0", "an older one of this omnigraph"),
+        ("1", "an older one of this omnigraph"),
+        ("2", "a layout of another omnigraph"),
+        ("6", "a layout of another omnigraph"),
+        ("99", "a layout of another omnigraph"),
+        ("101", "upgrade omnigraph"),
+        (None, "no readable stamp"),
+        ("x", "no readable stamp"),
+    ],
 )
 def test_another_format_is_refused_before_anything_else_is_read(
     loaded: Path, mode: str, stamp: str | None, remedy: str
@@ -65,7 +76,27 @@ def test_another_format_is_refused_before_anything_else_is_read(
     with pytest.raises(FormatUnsupported) as caught:
         Graph.open(loaded, mode)
     assert remedy in str(caught.value)
+    rebuilds = all(step in caught.value.hint for step in ("export URI", "omnigraph init NEW", "omnigraph load NEW"))
+    assert rebuilds == (stamp != "101")
     assert tree(loaded) == before
+
+
+@pytest.mark.parametrize("name", ["_schema.pg", "__schema_state.json", "_graph_commits.lance/_versions/1.manifest"])
+@pytest.mark.parametrize("manifest", [None, b"not a manifest"])
+def test_the_layout_of_another_omnigraph_is_refused(tmp_path: Path, name: str, manifest: bytes | None) -> None:
+    root = tmp_path / "theirs"
+    (root / name).parent.mkdir(parents=True)
+    (root / name).write_text("node Person { name: String @key }")
+    (root / "nodes/1b2c").mkdir(parents=True)
+    if manifest is not None:
+        (root / "__manifest/_versions").mkdir(parents=True)
+        (root / "__manifest/_versions/1.manifest").write_bytes(manifest)
+    before = tree(root)
+    for mode in ("rw", "ro"):
+        with pytest.raises(FormatUnsupported, match="layout of another omnigraph") as caught:
+            Graph.open(root, mode)
+        assert "omnigraph init NEW" in caught.value.hint
+    assert tree(root) == before
 
 
 def test_a_branch_inherits_the_stamp(local_graph: Graph) -> None:
@@ -73,7 +104,7 @@ def test_a_branch_inherits_the_stamp(local_graph: Graph) -> None:
     tip = local_graph._repository.refs.tip("feature")
     stamped = lance.dataset(f"{local_graph.uri}/{tip.location}").schema.metadata
     assert stamped == lance.dataset(f"{local_graph.uri}/__manifest").schema.metadata
-    assert stamped[STAMP.encode()] == b"1"
+    assert stamped[STAMP.encode()] == b"100"
 
 
 def test_no_graph(tmp_path: Path) -> None:
@@ -121,17 +152,43 @@ def test_a_deleted_table_version_is_named(loaded: Path) -> None:
         Graph.open(loaded).rows("node:Person")
 
 
-def test_a_damaged_or_missing_schema_contract(loaded: Path) -> None:
+DAMAGES: dict[str, Callable[[bytes], bytes | None]] = {
+    "the catalog": lambda body: body.replace(b'"name":"Person"', b'"name":"Persom"', 1),
+    "the text": lambda body: body.replace(b"node Person", b"node Persom", 1),
+    "one bit": lambda body: body[:40] + bytes([body[40] ^ 1]) + body[41:],
+    "cut short": lambda body: body[: len(body) // 2],
+    "empty": lambda body: b"",
+    "no JSON": lambda body: b"schema",
+    "no UTF-8": lambda body: b'{"source": "\xff"}',
+    "a surrogate": lambda body: b'{"source": "\\ud800", "catalog": {}}',
+    "not a number": lambda body: b'{"source": NaN}',
+    "deep": lambda body: b"[" * 200_000,
+    "a list": lambda body: b"[]",
+    "null": lambda body: b"null",
+    "a part": lambda body: b'{"source": "node Person { name: String @key }"}',
+    "wrong types": lambda body: b'{"source": 1, "catalog": [2]}',
+    "missing": lambda body: None,
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_a_damaged_or_missing_schema_contract(loaded: Path, name: str) -> None:
     [contract] = (loaded / "__schema").iterdir()
     body = contract.read_bytes()
-    contract.write_bytes(body.replace(b'"Person"', b'"Persom"'))
-    with pytest.raises(CorruptGraph, match="hash"):
-        Graph.open(loaded).catalog()
+    damaged = DAMAGES[name](body)
+    assert damaged != body
     contract.unlink()
-    with pytest.raises(CorruptGraph, match="missing"):
-        Graph.open(loaded).catalog()
+    if damaged is not None:
+        contract.write_bytes(damaged)
+    graph = Graph.open(loaded)
+    wider = SCHEMA + "\nnode Fresh { name: String @key }"
+    for use in (graph.catalog, graph.schema.show, graph.schema.mermaid, lambda: graph.schema.apply(wider)):
+        with pytest.raises(CorruptGraph, match=f"__schema/{contract.name}") as caught:
+            use()
+        assert f"restore __schema/{contract.name}" in caught.value.hint
     contract.write_bytes(body)
     assert "Person" in Graph.open(loaded).catalog().nodes
+    assert graph.schema.show() == SCHEMA
 
 
 def test_a_read_only_graph_refuses_every_write_and_changes_nothing(loaded: Path) -> None:

@@ -15,24 +15,35 @@ if TYPE_CHECKING:
     from omnigraph.graph import Graph
 
 
-def write_baseline(graph: Graph, branch: str, out: Path) -> tuple[str, str, int]:
+def write_baseline(
+    graph: Graph, branch: str, out: Path, *, kinds: tuple[str, ...] = (), types: tuple[str, ...] = (),
+    ops: tuple[str, ...] = (),
+) -> tuple[str, str, int]:  # fmt: skip
     """Write every row of a branch's head; returns its commit, the cursor after it, and the number of rows.
 
+    The cursor goes on under the filter given, and only rows of its kinds and types are written.
     The file appears whole or not at all: it is written beside its place, flushed and moved there.
     """
     graph.branches.get(branch)
     snapshot = graph.snapshot(branch)
-    cursor = graph.changes(start=f"after:{snapshot.commit_id}", branch=branch).cursor
+    start = f"after:{snapshot.commit_id}"
+    cursor = graph.changes(start=start, branch=branch, kinds=kinds, types=types, ops=ops).cursor
+    wanted = [key for key in snapshot.tables if _is_wanted(key, kinds, types)]
     written = 0
     draft = out.with_name(f"{out.name}.tmp")
     with draft.open("w", encoding="utf-8") as file:
-        for row in _rows(graph, snapshot.commit_id, sorted(snapshot.tables, key=lambda key: (key[0] != "n", key))):
+        for row in _rows(graph, snapshot.commit_id, sorted(wanted, key=lambda key: (key[0] != "n", key))):
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
             written += 1
         file.flush()
         os.fsync(file.fileno())
     draft.replace(out)
     return snapshot.commit_id, str(cursor), written
+
+
+def _is_wanted(table_key: str, kinds: tuple[str, ...], types: tuple[str, ...]) -> bool:
+    kind, _, name = table_key.partition(":")
+    return (not kinds or kind in kinds) and (not types or name in types)
 
 
 def _rows(graph: Graph, commit_id: str, keys: list[str]) -> Iterator[dict[str, Any]]:

@@ -9,15 +9,15 @@
      +- InvalidArgument      fix the call        (also a ValueError) CursorInvalid
      +- ConflictError        refresh and decide  ExpectedVersionMismatch SchemaMoved KeyConflict EndpointConflict
      |                                           ConstraintConflict PreconditionFailed PublishContention NameTaken
-     |                                           BranchGone BranchInUse PlanExpired
+     |                                           BranchGone BranchInUse PlanExpired PlanMoved
      +- MergeConflict        decide              .conflicts
      +- NotFound             fix the name        GraphNotFound BranchNotFound CommitNotFound TagNotFound TypeNotFound
      |                                           VersionNotFound HistoricalVersionReclaimed ChangeFeedGap
      +- StorageError         look at the store   StoreUnavailable (StoreFull) StoreReplaced CorruptGraph MissingData
                                                 CommitLost
      |                                           FormatUnsupported OutcomeUnknown
-     +- LimitExceeded, Unsupported (SchemaChangeRefused, ForkUnsupported), EmbeddingFailed,
-        PermissionDenied (ReadOnlyGraph)
+     +- Unsupported          do it another way   SchemaChangeRefused DropNotAllowed ForkUnsupported
+     +- LimitExceeded, EmbeddingFailed, PermissionDenied (ReadOnlyGraph)
 
 `code` is stable and documented. `retryable` means: nothing was published, take a fresh snapshot and try again.
 """
@@ -36,6 +36,7 @@ from omnigraph.errors.conflicts import (
     MergeConflict,
     NameTaken,
     PlanExpired,
+    PlanMoved,
     PreconditionFailed,
     PublishContention,
     SchemaMoved,
@@ -67,6 +68,7 @@ from omnigraph.errors.lookup import (
     VersionNotFound,
 )
 from omnigraph.errors.refusals import (
+    DropNotAllowed,
     EmbeddingFailed,
     ForkUnsupported,
     LimitExceeded,
@@ -101,6 +103,7 @@ __all__ = [
     "CorruptGraph",
     "CursorInvalid",
     "DataError",
+    "DropNotAllowed",
     "DuplicateKey",
     "EmbeddingFailed",
     "EndpointConflict",
@@ -126,6 +129,7 @@ __all__ = [
     "ParseError",
     "PermissionDenied",
     "PlanExpired",
+    "PlanMoved",
     "PreconditionFailed",
     "PublishContention",
     "ReadOnlyGraph",

@@ -39,13 +39,35 @@ class SchemaMoved(ConflictError):
 
     code = "schema_moved"
 
-    def __init__(self, *, expected: str, actual: str) -> None:
+    def __init__(self, *, expected: str, actual: str, message: str | None = None, hint: str | None = None) -> None:
         super().__init__(
-            f"the schema changed while this write was prepared (from {expected[:12]} to {actual[:12]})",
-            hint="repeat the write; it will be validated under the new schema",
+            message or f"the schema changed while this write was prepared (from {expected[:12]} to {actual[:12]})",
+            hint=hint or "repeat the write; it will be validated under the new schema",
         )
         self.expected = expected
         self.actual = actual
+
+
+class PlanMoved(SchemaMoved):
+    """A schema change would take other steps now than when it was planned. Nothing was changed."""
+
+    retryable = False
+
+    def __init__(self, *, expected: str, actual: str, steps: tuple[Any, ...]) -> None:
+        shown = "; ".join(map(str, steps)) or "nothing to do"
+        super().__init__(
+            expected=expected, actual=actual,
+            message=f"the schema moved: the plan was {expected} and is {actual} now ({shown}); nothing was changed",
+            hint="`omnigraph schema plan` shows the steps as they are now; apply them with --plan",
+        )  # fmt: skip
+        self.steps = steps
+
+    def details(self) -> dict[str, Any]:
+        """Both plans by their digests, and the steps as they are now."""
+        return {
+            "plan_moved": {"expected": self.expected, "actual": self.actual},
+            "steps": [step.as_dict() for step in self.steps],
+        }
 
 
 class KeyConflict(ConflictError):

@@ -131,6 +131,6 @@ class InvalidArgument(OmnigraphError, ValueError):
 
 
 class CursorInvalid(InvalidArgument):
-    """A cursor of the change feed is damaged, or belongs to another graph or to another life of the branch."""
+    """A cursor of the change feed is damaged, or belongs to another graph, life of the branch, or filter."""
 
     code = "cursor_invalid"

@@ -39,6 +39,29 @@ class SchemaChangeRefused(Unsupported):
         return {"supported": False, "steps": [step.as_dict() for step in self.steps]}
 
 
+class DropNotAllowed(SchemaChangeRefused):
+    """A schema change drops types or properties that it was not asked to drop. Nothing was changed."""
+
+    code = "drop_not_allowed"
+
+    def __init__(self, dropped: tuple[str, ...], steps: tuple[Any, ...]) -> None:
+        flags = " ".join(f"--drop {name}" for name in dropped)
+        super().__init__(
+            f"this would drop {', '.join(dropped)}; nothing was changed",
+            steps,
+            hint=f"if that is meant, say so: {flags} (or --allow-drops); otherwise declare them in the schema",
+        )
+        self.dropped = dropped
+
+    def details(self) -> dict[str, Any]:
+        """What would be dropped, the flags that allow it, and every step of the plan."""
+        return {
+            "drops": list(self.dropped),
+            "flags": [f"--drop {name}" for name in self.dropped],
+            "steps": [step.as_dict() for step in self.steps],
+        }
+
+
 class EmbeddingFailed(OmnigraphError):
     """The embedding service could not be reached, refused, or answered with something that is no embedding."""
 

@@ -50,6 +50,13 @@ class CommitLost(StorageError):
     retryable = True
 
 
+REBUILD = (
+    "with the omnigraph that wrote it: `omnigraph schema show URI > schema.pg`, `omnigraph export URI > rows.jsonl`; "
+    "then here: `omnigraph init NEW --schema schema.pg` and `omnigraph load NEW --data rows.jsonl --mode append`"
+)
+"""How the rows of a graph come to another storage format."""
+
+
 class FormatUnsupported(StorageError):
     """The graph was written by an older or a newer storage format."""
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from omnigraph.schema.mermaid import mermaid
 from omnigraph.versioning.contracts import load_source
 from omnigraph.versioning.refs import MAIN
 from omnigraph.versioning.repository import Repository, Target
-from omnigraph.write.schema_apply import SchemaChange, apply_schema, plan_schema
+from omnigraph.write.schema_apply import SchemaChange, SchemaRequest, apply_schema, plan_schema
 
 
 class Schema:
@@ -26,17 +28,25 @@ class Schema:
         return mermaid(self._repository.store.catalog(state.schema_hash))
 
     def plan(
-        self, text: str, allow_data_loss: bool = False, branch: str = MAIN, *, path: str | None = None
-    ) -> SchemaChange:
-        """The steps that would bring a branch to a schema text. Nothing is changed, and data is not looked at."""
-        return plan_schema(self._repository, text, branch=branch, allow_data_loss=allow_data_loss, path=path)
+        self, text: str, allow_data_loss: bool = False, branch: str = MAIN, *, drop: Iterable[str] = (),
+        fresh: Iterable[str] = (), path: str | None = None,
+    ) -> SchemaChange:  # fmt: skip
+        """The steps that would bring a branch to a schema text, and their digest. Nothing is changed."""
+        request = SchemaRequest.of(text, path, allow_data_loss=allow_data_loss, drop=drop, fresh=fresh)
+        return plan_schema(self._repository, request, branch=branch)
 
     def apply(
         self, text: str, allow_data_loss: bool = False, branch: str = MAIN, actor: str | None = None, *,
+        plan: str | None = None, drop: Iterable[str] = (), allow_drops: bool = False, fresh: Iterable[str] = (),
         message: str | None = None, path: str | None = None,
     ) -> SchemaChange:  # fmt: skip
-        """Bring a branch to a schema text, in one commit. What is dropped is only hidden, unless `allow_data_loss`."""
-        return apply_schema(
-            self._repository, text, branch=branch, allow_data_loss=allow_data_loss, actor=actor, message=message,
-            path=path,
-        )  # fmt: skip
+        """Bring a branch to a schema text, in one commit.
+
+        `plan` is the digest of a plan: with it, exactly those steps are taken or none. What is dropped has to be named
+        in `drop`, as `Person` or `Person.age`, unless `allow_drops`; it is only hidden, unless `allow_data_loss`. What
+        was dropped before and is declared again comes back with its rows, unless it is named in `fresh`.
+        """
+        request = SchemaRequest.of(
+            text, path, allow_data_loss=allow_data_loss, drop=drop, fresh=fresh, allow_drops=allow_drops, plan=plan
+        )
+        return apply_schema(self._repository, request, branch=branch, actor=actor, message=message)

@@ -106,6 +106,7 @@ def _common_to_json(entity: NodeType | EdgeType) -> Json:
         "description": entity.description,
         "instruction": entity.instruction,
         "annotations": [_annotation_to_json(a) for a in entity.annotations],
+        "hidden": [property_to_json(each) for each in entity.hidden],
     }
 
 
@@ -193,6 +194,7 @@ def _common_from_json(body: Mapping[str, Any]) -> Json:
         "description": body["description"],
         "instruction": body["instruction"],
         "annotations": tuple(_annotation_from_json(a) for a in body["annotations"]),
+        "hidden": tuple(property_from_json(each) for each in body["hidden"]),
     }
 
 
@@ -211,9 +213,12 @@ def _annotation_from_json(body: Mapping[str, Any]) -> Annotation:
 # --- shape --------------------------------------------------------------------------------------------------------
 
 
+_NO_MEANING = ("type_id", "property_id", "column", "hidden")
+
+
 def shape(body: Mapping[str, Any]) -> Json:
-    """What a type's JSON means: ids and columns removed, everything whose order says nothing sorted."""
-    kept = {name: value for name, value in body.items() if name not in ("type_id", "property_id", "column")}
+    """What a type's JSON means: ids, columns and dropped properties removed, all whose order says nothing sorted."""
+    kept = {name: value for name, value in body.items() if name not in _NO_MEANING}
     for name, value in kept.items():
         if name == "properties":
             kept[name] = sorted((shape(each) for each in value), key=lambda each: str(each["name"]))

@@ -1,17 +1,18 @@
 """From an accepted schema to a new text: which steps lead there, and the catalog after them.
 
 Types and properties keep their identity by name, or by `@rename_from` where the name is new. Identity decides what is
-carried over: a property that is dropped and added again is another property. Pure: data is looked at by the apply.
+carried over. What was dropped softly and is declared again, of the same shape, is restored with its rows, unless it is
+asked for afresh. Pure: what a graph still holds is asked of `Kept`, and data is looked at by the apply.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from omnigraph.errors import SchemaError
-from omnigraph.schema import steps
+from omnigraph.schema import codec, steps
 from omnigraph.schema.catalog import (
     Catalog,
     EdgeType,
@@ -24,24 +25,47 @@ from omnigraph.schema.catalog import (
 )
 from omnigraph.schema.evolve_constraints import constraint_steps
 from omnigraph.schema.evolve_properties import evolve_properties
+from omnigraph.schema.kept import Kept, MigrationOptions, NothingKept
 from omnigraph.schema.steps import Step, unsupported
 
 E = TypeVar("E", NodeType, EdgeType)
+_DEFAULTS = MigrationOptions()
+_NOTHING = NothingKept()
+_DIGEST_LENGTH = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """The way from one catalog to another. `source` is the text of the new one."""
+    """The way from one catalog to another. `source` is the text of the new one.
+
+    `restored` are types that come back, by id, as they were when they were dropped.
+    """
 
     before: Catalog
     after: Catalog
     steps: tuple[Step, ...]
     source: str
+    restored: Mapping[str, EntityType] = field(default_factory=dict)
 
     @property
     def supported(self) -> bool:
         """True when every step can be taken."""
         return all(step.is_supported for step in self.steps)
+
+    def digest(self, base: str) -> str:
+        """Names the plan: the schema it begins with, by the hash of its contract, its steps, and what it ends with."""
+        body = {"base": base, "steps": [step.identity for step in self.steps], "shape": self.after.shape_hash}
+        return codec.sha256(body)[:_DIGEST_LENGTH]
+
+    def is_same_change(self, other: Migration) -> bool:
+        """Whether both take the same steps, from types that are the same, although their schemas may differ."""
+        return [s.identity for s in self.steps] == [s.identity for s in other.steps] and self._touched == other._touched
+
+    @property
+    def _touched(self) -> list[EntityType]:
+        """The types, as they were, that the steps are about."""
+        about = {step.fields.get(name) for step in self.steps for name in ("name", "type_name", "from")}
+        return [each for each in self.before.entity_types if each.name in about]
 
     def pairs(self) -> Iterator[tuple[EntityType | None, EntityType | None]]:
         """Every type before and after, matched by identity."""
@@ -52,21 +76,25 @@ class Migration:
 
 
 def plan_migration(
-    current: Catalog, text: str, mint: Mint, path: str | None = None, *, allow_data_loss: bool = False
-) -> Migration:
+    current: Catalog, text: str, mint: Mint, path: str | None = None, *,
+    options: MigrationOptions = _DEFAULTS, kept: Kept = _NOTHING,
+) -> Migration:  # fmt: skip
     """Compare a schema text with the accepted catalog. Raises for a text that is wrong in itself."""
     wanted = compile_schema(text, mint, path)
-    mode = steps.HARD if allow_data_loss else steps.SOFT
+    if not (wanted.nodes or wanted.edges or wanted.interfaces):
+        raise SchemaError("the schema declares no type", path=path, hint="check that this is the file you meant")
     found = [*_interface_steps(current.interfaces, wanted.interfaces)]
+    planner = _Planner(mint, options, kept)
     node_names = _matches("node", current.nodes, wanted.nodes)
-    nodes, node_steps = _evolve("node", current.nodes, wanted.nodes, node_names, mint, mode)
+    nodes, node_steps = planner.evolve("node", current.nodes, wanted.nodes, node_names)
+    planner.node_ids = {name: each.type_id for name, each in nodes.items()}
     edge_names = _matches("edge", current.edges, wanted.edges)
-    edges, edge_steps = _evolve("edge", current.edges, wanted.edges, edge_names, mint, mode)
+    edges, edge_steps = planner.evolve("edge", current.edges, wanted.edges, edge_names)
     found.extend(node_steps)
     renamed = {old: new for new, old in node_names.items()}
     found.extend(_endpoint_steps(current.edges, edges, edge_names, renamed))
     found.extend(edge_steps)
-    return Migration(current, Catalog(nodes, edges, wanted.interfaces), tuple(found), text)
+    return Migration(current, Catalog(nodes, edges, wanted.interfaces), tuple(found), text, planner.restored)
 
 
 def _matches(kind: str, old: Mapping[str, EntityType], new: Mapping[str, EntityType]) -> dict[str, str]:
@@ -86,48 +114,78 @@ def _matches(kind: str, old: Mapping[str, EntityType], new: Mapping[str, EntityT
     return matched
 
 
-def _evolve(
-    kind: str, old: Mapping[str, E], new: Mapping[str, E], matched: Mapping[str, str], mint: Mint, mode: str
-) -> tuple[dict[str, E], list[Step]]:
-    result: dict[str, E] = {}
-    found: list[Step] = []
-    for name, each in sorted(new.items()):
-        if name not in matched:
-            _refuse_borrowed_identity(each)
-            result[name] = each
-            found.append(Step(steps.ADD_TYPE, {"type_kind": kind, "name": name}))
-            continue
-        result[name], own = _evolve_type(kind, old[matched[name]], each, mint, mode)
-        found.extend(own)
-    for name in sorted(set(old) - set(matched.values())):
-        found.append(Step(steps.DROP_TYPE, {"type_kind": kind, "name": name, "mode": mode}))  # noqa: PERF401
-    return result, found
+class _Planner:
+    """One comparison: what is asked for, what the graph still holds, and what comes back."""
+
+    def __init__(self, mint: Mint, options: MigrationOptions, kept: Kept) -> None:
+        self._mint = mint
+        self._options = options
+        self._kept = kept
+        self.node_ids: Mapping[str, str] = {}
+        self.restored: dict[str, EntityType] = {}
+
+    def evolve(
+        self, kind: str, old: Mapping[str, E], new: Mapping[str, E], matched: Mapping[str, str]
+    ) -> tuple[dict[str, E], list[Step]]:
+        """The types after the change, and the steps."""
+        result: dict[str, E] = {}
+        found: list[Step] = []
+        for name, each in sorted(new.items()):
+            was = old[matched[name]] if name in matched else None
+            made = self._add_type(kind, each) if was is None else self._evolve_type(kind, was, each)
+            result[name] = made[0]
+            found.extend(made[1])
+        mode = steps.HARD if self._options.allow_data_loss else steps.SOFT
+        for name in sorted(set(old) - set(matched.values())):
+            found.append(Step(steps.DROP_TYPE, {"type_kind": kind, "name": name, "mode": mode}))  # noqa: PERF401
+        return result, found
+
+    def _add_type(self, kind: str, new: E) -> tuple[E, list[Step]]:
+        """A type of a new name: restored when one of that name and shape was dropped, otherwise with an empty table."""
+        _refuse_borrowed_identity(new)
+        shown = {"type_kind": kind, "name": new.name}
+        dropped = None if new.name in self._options.fresh else self._kept.dropped_type(new.table_key)
+        old = dropped.entity if dropped is not None and isinstance(dropped.entity, type(new)) else None
+        if dropped is None or old is None:
+            return new, [Step(steps.ADD_TYPE, shown)]
+        made = self._evolve_type(kind, old, new)
+        after: E = made[0]
+        own: list[Step] = made[1]
+        ends = (self.node_ids[new.source], self.node_ids[new.target]) if isinstance(new, EdgeType) else ()
+        if dropped.ends != ends or any(not step.is_supported or step.dropped for step in own):
+            return new, [Step(steps.ADD_TYPE, shown)]
+        if dropped.rows is None:
+            note = f"the rows of the {new.name} that was dropped have been reclaimed by cleanup"
+            return new, [Step(steps.ADD_TYPE, {**shown, "note": note})]
+        self.restored[after.type_id] = dropped.entity
+        return after, [Step(steps.RESTORE_TYPE, {**shown, "rows": dropped.rows}), *own]
+
+    def _evolve_type(self, kind: str, old: E, new: E) -> tuple[E, list[Step]]:
+        found: list[Step] = []
+        if old.name != new.name:
+            found.append(Step(steps.RENAME_TYPE, {"type_kind": kind, "from": old.name, "to": new.name}))
+        if isinstance(old, NodeType) and isinstance(new, NodeType) and set(old.implements) != set(new.implements):
+            found.append(unsupported(new.table_key, "the list of interfaces cannot change"))
+        found.extend(_metadata_steps(kind, old, new))
+        changed = evolve_properties(kind, old, new, self._mint, self._options, self._kept)
+        found.extend(changed.steps)
+        names = changed.names
+        after = replace(
+            new,
+            type_id=old.type_id,
+            properties=changed.properties,
+            hidden=changed.hidden,
+            key=tuple(names.get(n, n) for n in old.key) if _same_key(old, new, names) else new.key,
+            uniques=_ordered(new, changed.properties),
+        )
+        found.extend(constraint_steps(kind, old, after, names))
+        return after, found
 
 
 def _refuse_borrowed_identity(each: EntityType) -> None:
     for prop in each.properties:
         if prop.rename_from is not None:
             raise SchemaError(f"{each.name}.{prop.name}: a new type cannot take a property over from elsewhere")
-
-
-def _evolve_type(kind: str, old: E, new: E, mint: Mint, mode: str) -> tuple[E, list[Step]]:
-    found: list[Step] = []
-    if old.name != new.name:
-        found.append(Step(steps.RENAME_TYPE, {"type_kind": kind, "from": old.name, "to": new.name}))
-    if isinstance(old, NodeType) and isinstance(new, NodeType) and set(old.implements) != set(new.implements):
-        found.append(unsupported(new.table_key, "the list of interfaces cannot change"))
-    found.extend(_metadata_steps(kind, old, new))
-    properties, names, own = evolve_properties(kind, old, new, mint, mode)
-    found.extend(own)
-    after = replace(
-        new,
-        type_id=old.type_id,
-        properties=properties,
-        key=tuple(names.get(n, n) for n in old.key) if _same_key(old, new, names) else new.key,
-        uniques=_ordered(new, properties),
-    )
-    found.extend(constraint_steps(kind, old, after, names))
-    return after, found
 
 
 def _same_key(old: EntityType, new: EntityType, names: Mapping[str, str]) -> bool:

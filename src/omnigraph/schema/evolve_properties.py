@@ -1,41 +1,93 @@
-"""The properties of one type, before and after: carried over, renamed, widened, added or dropped."""
+"""The properties of one type, before and after: carried over, renamed, widened, added, restored or dropped."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from omnigraph.datatypes import PropertyType, Scalar
 from omnigraph.errors import SchemaError
 from omnigraph.schema import steps
 from omnigraph.schema.catalog import EntityType, Mint, Property, later_column
+from omnigraph.schema.kept import Kept, MigrationOptions
 from omnigraph.schema.steps import Step, unsupported
 
 WIDER = {Scalar.I32: (Scalar.I64,), Scalar.U32: (Scalar.U64, Scalar.I64), Scalar.F32: (Scalar.F64,)}
 
 
+@dataclass(frozen=True, slots=True)
+class ChangedProperties:
+    """The properties after a change, those that are hidden then, old names -> new names of those carried over."""
+
+    properties: tuple[Property, ...]
+    hidden: tuple[Property, ...]
+    names: Mapping[str, str]
+    steps: tuple[Step, ...]
+
+
 def evolve_properties(
-    kind: str, old: EntityType, new: EntityType, mint: Mint, mode: str
-) -> tuple[tuple[Property, ...], dict[str, str], list[Step]]:
-    """The properties after the change, old names -> new names of those carried over, and the steps."""
+    kind: str, old: EntityType, new: EntityType, mint: Mint, options: MigrationOptions, kept: Kept
+) -> ChangedProperties:
+    """Match the properties of a type before and after, and list the steps between them."""
     before = {p.name: p for p in old.properties}
     matched = _matches(new, before)
     result: list[Property] = []
     found: list[Step] = []
+    back: set[str] = set()
     for prop in new.properties:
-        if prop.name not in matched:
+        if prop.name in matched:
+            was = before[matched[prop.name]]
+            column = later_column(prop.name, mint()) if _is_rewritten(was.type, prop.type) else was.column
+            result.append(replace(prop, property_id=was.property_id, column=column))
+            found.extend(_carried(kind, old, new, was, prop))
+            continue
+        restored = _restored(kind, old, new, prop, options, kept)
+        if restored is None:
             result.append(replace(prop, column=later_column(prop.name, prop.property_id)))
             found.append(_added(kind, new, prop))
             continue
-        was = before[matched[prop.name]]
-        column = was.column
-        if was.type != prop.type and _is_rewritten(was.type, prop.type):
-            column = later_column(prop.name, mint())
+        was, own = restored
+        back.add(was.property_id)
+        # The hidden column takes nulls. Where none may be, and in another type, its values are copied.
+        is_copied = not prop.type.nullable or _is_rewritten(was.type, prop.type)
+        column = later_column(prop.name, mint()) if is_copied else was.column
         result.append(replace(prop, property_id=was.property_id, column=column))
-        found.extend(_carried(kind, old, new, was, prop))
-    for name in sorted(set(before) - set(matched.values())):
-        found.append(_dropped(kind, old, new, name, mode))  # noqa: PERF401
-    return tuple(result), {was: name for name, was in matched.items()}, found
+        found.extend(own)
+    mode = steps.HARD if options.allow_data_loss else steps.SOFT
+    gone = sorted(set(before) - set(matched.values()))
+    found.extend(_dropped(kind, old, new, name, mode) for name in gone)
+    erased = [
+        p for p in old.hidden if p.property_id not in back and mode == steps.HARD and _named(new, p, options.drop)
+    ]
+    found.extend(_dropped(kind, old, new, p.name, mode) for p in erased)
+    hidden = [p for p in old.hidden if p.property_id not in back and p not in erased]
+    hidden.extend(before[name] for name in gone if mode == steps.SOFT)
+    names = {was: name for name, was in matched.items()}
+    return ChangedProperties(tuple(result), tuple(hidden), names, tuple(found))
+
+
+def _named(entity: EntityType, prop: Property, names: Collection[str]) -> bool:
+    return f"{entity.name}.{prop.name}" in names
+
+
+def _restored(
+    kind: str, old: EntityType, new: EntityType, prop: Property, options: MigrationOptions, kept: Kept
+) -> tuple[Property, list[Step]] | None:
+    """The property of that name that was dropped last, when its values can be values of the new one; and the steps."""
+    held = next((p for p in reversed(old.hidden) if p.name == prop.name), None)
+    if held is None or _named(new, prop, options.fresh) or (held.type.nullable and not prop.type.nullable):
+        return None
+    was = replace(held, type=replace(held.type, nullable=prop.type.nullable))
+    own = list(_carried(kind, old, new, was, prop))
+    if any(not step.is_supported for step in own):
+        return None
+    values = kept.held_values(old, held)
+    if values is None or not values.present:
+        return None
+    if values.absent and not prop.type.nullable and prop.default is None:
+        return None
+    shown = {"type_kind": kind, "type_name": new.name, "property_name": prop.name, "property_type": str(prop.type)}
+    return was, [Step(steps.RESTORE_PROPERTY, {**shown, "rows": values.present}), *own]
 
 
 def _matches(new: EntityType, before: Mapping[str, Property]) -> dict[str, str]:

@@ -107,7 +107,10 @@ class InterfaceType:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeType:
-    """A node type: one table of nodes. `key` holds property names in property-id order; empty means unkeyed."""
+    """A node type: one table of nodes. `key` holds property names in property-id order; empty means unkeyed.
+
+    `hidden` are properties that were dropped softly, oldest first: their columns may still be in the table.
+    """
 
     type_id: str
     name: str
@@ -121,6 +124,7 @@ class NodeType:
     description: str | None = None
     instruction: str | None = None
     annotations: tuple[Annotation, ...] = ()
+    hidden: tuple[Property, ...] = ()
     rename_from: str | None = field(default=None, compare=False)
     arrow_schema: pa.Schema = field(init=False, compare=False, repr=False)
     """The physical table: `id`, then one column per property."""
@@ -161,6 +165,7 @@ class EdgeType:
     description: str | None = None
     instruction: str | None = None
     annotations: tuple[Annotation, ...] = ()
+    hidden: tuple[Property, ...] = ()
     rename_from: str | None = field(default=None, compare=False)
     arrow_schema: pa.Schema = field(init=False, compare=False, repr=False)
     """The physical table: `id`, `src`, `dst`, then one column per property."""

@@ -14,7 +14,7 @@ from omnigraph.schema import codec
 from omnigraph.schema.catalog import Catalog
 
 Json = dict[str, Any]
-_SETS = ("values", "uniques", "indexes", "ranges", "checks", "implements", "annotations")
+_SETS = ("values", "uniques", "indexes", "ranges", "checks", "implements", "annotations", "hidden")
 _COLUMN = ".column"
 
 
@@ -84,6 +84,9 @@ def _concrete(body: Json) -> Catalog:
         for each in body[kind].values():
             properties = {p["property_id"]: p["name"] for p in each["properties"].values()}
             plain = _with_names({**each, "properties": list(each["properties"].values())}, properties)
+            # A property that one side dropped and the other restored is there; one that both dropped is hidden once.
+            hidden = {p["property_id"]: p for p in plain["hidden"] if p["property_id"] not in properties}
+            plain["hidden"] = list(hidden.values())
             for end in ("source", "target"):
                 if end in plain:
                     plain[end] = names[plain[end]]

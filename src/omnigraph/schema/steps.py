@@ -17,6 +17,8 @@ EXTEND_ENUM = "extend_enum"
 UPDATE_TYPE_METADATA = "update_type_metadata"
 UPDATE_PROPERTY_METADATA = "update_property_metadata"
 DROP_TYPE = "drop_type"
+RESTORE_TYPE = "restore_type"
+RESTORE_PROPERTY = "restore_property"
 DROP_PROPERTY = "drop_property"
 UNSUPPORTED = "unsupported_change"
 
@@ -39,6 +41,18 @@ class Step:
         """False for a change that this engine refuses."""
         return self.kind != UNSUPPORTED
 
+    @property
+    def dropped(self) -> str | None:
+        """What the step drops, as it is asked for by name: `Person` or `Person.age`."""
+        if self.kind == DROP_TYPE:
+            return str(self.fields["name"])
+        return f"{self.fields['type_name']}.{self.fields['property_name']}" if self.kind == DROP_PROPERTY else None
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """The step without what follows from the rows of the moment."""
+        return {name: value for name, value in self.as_dict().items() if name not in ("rows", "note")}
+
     def as_dict(self) -> dict[str, Any]:
         """For `--json`: tagged by `kind`."""
         return {"kind": self.kind, **self.fields}
@@ -48,7 +62,8 @@ class Step:
         if self.kind == UNSUPPORTED:
             return f"{self.fields['entity']}: {refusal(self)}"
         words = {name: ", ".join(v) if isinstance(v, list) else v for name, v in self.fields.items()}
-        return _SENTENCES[self.kind].format_map(words)
+        sentence = _SENTENCES[self.kind].format_map(words)
+        return f"{sentence} ({self.fields['note']})" if "note" in self.fields else sentence
 
 
 _SENTENCES = {
@@ -64,6 +79,8 @@ _SENTENCES = {
     UPDATE_PROPERTY_METADATA: "update the metadata of {type_name}.{property_name}",
     DROP_TYPE: "drop {type_kind} {name} ({mode})",
     DROP_PROPERTY: "drop {type_name}.{property_name} ({mode})",
+    RESTORE_TYPE: "restore {type_kind} {name}: {rows} rows",
+    RESTORE_PROPERTY: "restore property {property_name} of {type_name}: {rows} rows",
 }
 
 

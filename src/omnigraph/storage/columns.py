@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from lance import LanceOperation
 from lance.schema import LanceSchema
 
@@ -22,7 +23,10 @@ from omnigraph.storage.tables import Table, TableStore
 
 @dataclass(frozen=True, slots=True)
 class NewColumn:
-    """A column to add: filled from `copy_of`, an existing column, with `default`, or with nulls."""
+    """A column to add: filled from `copy_of`, an existing column, with `default`, or with nulls.
+
+    With both, `default` stands where the existing column has no value.
+    """
 
     field: pa.Field
     default: Any | None = None
@@ -69,7 +73,8 @@ def _with_values(store: TableStore, base: Table, columns: Sequence[NewColumn]) -
 
 def _values(batch: pa.RecordBatch, column: NewColumn) -> pa.Array:
     if column.copy_of is not None:
-        return batch[column.copy_of].cast(column.field.type)
+        copied = batch[column.copy_of].cast(column.field.type)
+        return copied if column.default is None else pc.fill_null(copied, pa.scalar(column.default, column.field.type))
     return pa.array([column.default] * batch.num_rows, column.field.type)
 
 

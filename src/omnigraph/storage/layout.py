@@ -61,6 +61,16 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _S3_SEGMENT = re.compile(r"[A-Za-z0-9._=+@,:-]+")
 MAX_NAME_BYTES = 200
 """Of a branch or tag as one path segment, where `/` takes three bytes: file systems allow 255, and a suffix follows."""
+FOREIGN = (
+    "_schema.pg",
+    "_schema.ir.json",
+    "__schema_state.json",
+    "_graph_commits.lance",
+    "_graph_commit_actors.lance",
+    "_graph_runs.lance",
+    "_refs",
+)
+"""Names below the root of a graph that another omnigraph has written in a layout of its own."""
 
 _FNV_OFFSET = 0xCBF29CE484222325
 _FNV_PRIME = 0x100000001B3
@@ -208,3 +218,11 @@ def version_file(version: int) -> str:
 def detached_file(version: int) -> str:
     """The file of a detached version, relative to its dataset."""
     return f"_versions/d{version}.manifest"
+
+
+_FIRST_DETACHED = 2**63
+
+
+def pin_file(version: int) -> str:
+    """The file of a pinned version, relative to its dataset: detached, or the empty one that a table is born with."""
+    return detached_file(version) if version >= _FIRST_DETACHED else version_file(version)

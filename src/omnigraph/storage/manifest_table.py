@@ -17,13 +17,22 @@ import pyarrow as pa
 from lance import LanceDataset, LanceOperation
 from lance.fragment import FragmentMetadata, write_fragments
 
-from omnigraph.errors import CommitLost, CorruptGraph, GraphNotFound, MissingData, StorageError, VersionNotFound
+from omnigraph.errors import (
+    CommitLost,
+    CorruptGraph,
+    FormatUnsupported,
+    GraphNotFound,
+    MissingData,
+    StorageError,
+    VersionNotFound,
+)
+from omnigraph.errors.store import REBUILD
 from omnigraph.storage.calls import record
 from omnigraph.storage.data_files import DataFiles
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.faults import translated
-from omnigraph.storage.layout import MANIFEST, GraphRoot, version_file
+from omnigraph.storage.layout import FOREIGN, MANIFEST, GraphRoot, version_file
 from omnigraph.storage.objects import ObjectInfo, ObjectStore
 from omnigraph.storage.tables import data_file
 
@@ -209,6 +218,7 @@ class ManifestStore:
         )
 
     def _latest_intact(self, location: str, error: StorageError) -> ManifestVersion:
+        self._refuse_foreign(location, error)
         versions = self._version_files(location)
         if not versions:
             if isinstance(error, MissingData):
@@ -240,6 +250,15 @@ class ManifestStore:
             return True
         body = self._objects.get(info.path)
         return body is not None and not body.endswith(_MAGIC)
+
+    def _refuse_foreign(self, location: str, error: StorageError) -> None:
+        """A manifest that is missing or cannot be read is none of ours where another omnigraph has left its files."""
+        if location == MANIFEST:
+            for name in FOREIGN:
+                if self._objects.exists(name) or self._objects.list(f"{name}/"):
+                    raise FormatUnsupported(
+                        f"{self._root.uri} holds {name}: a layout of another omnigraph", hint=REBUILD
+                    ) from error
 
     def _no_manifest(self, location: str) -> StorageError | GraphNotFound:
         uri = self._root.uri

@@ -11,7 +11,7 @@ import base64
 import binascii
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from omnigraph.errors import ChangeFeedGap, CursorInvalid, InvalidArgument, MissingData, NotFound
@@ -19,8 +19,9 @@ from omnigraph.errors.base import shown
 from omnigraph.schema.catalog import EntityType
 from omnigraph.versioning.ancestry import Lineage
 from omnigraph.versioning.commits import MAINTENANCE, GraphCommit
-from omnigraph.versioning.diff import DELETE, INSERT, UPDATE, Pinned, is_unchanged, table_delta
+from omnigraph.versioning.diff import DELETE, INSERT, UPDATE, Pinned
 from omnigraph.versioning.history import read_extent
+from omnigraph.versioning.images import changed_images
 from omnigraph.versioning.manifest import ManifestState
 from omnigraph.versioning.refs import MAIN
 from omnigraph.versioning.repository import Repository
@@ -28,7 +29,7 @@ from omnigraph.versioning.store import GraphStore
 
 OPS = (INSERT, UPDATE, DELETE)
 KINDS = ("node", "edge")
-_CURSOR_FORMAT = 1
+_CURSOR_FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +66,16 @@ class ChangeFilter:
                 if word not in known:
                     raise InvalidArgument(f"{word!r} is unknown", hint=f"use one of {', '.join(known)}")
 
+    @property
+    def words(self) -> tuple[tuple[str, ...], ...]:
+        """Equal for filters that let the same changes pass."""
+        return tuple(tuple(sorted(set(each))) for each in (self.kinds, self.types, self.ops))
+
+    def __str__(self) -> str:
+        """As the options of the command line."""
+        names = ("--kind", "--type", "--op")
+        return " ".join(f"{n} {word}" for n, words in zip(names, self.words, strict=True) for word in words)
+
     def wants(self, entity: EntityType) -> bool:
         """Whether a type can hold wanted changes."""
         return (not self.kinds or entity.kind in self.kinds) and (not self.types or entity.name in self.types)
@@ -77,19 +88,15 @@ def changes_between(
     store: GraphStore, base: ManifestState, head: ManifestState, wanted: ChangeFilter = EVERYTHING, *,
     lineal: bool = False,
 ) -> Iterator[EntityChange]:  # fmt: skip
-    """Every difference, nodes before edges, then by type, id and operation. Images have the shape of the newer type.
-
-    `lineal`: `head` descends from `base`.
-    """
+    """Every difference, nodes before edges, then by type, id and operation. `lineal`: `head` descends from `base`."""
     wanted.require_known()
     before, after = _by_type(store, base), _by_type(store, head)
     shapes = {i: p.entity for i, p in before.items()} | {i: p.entity for i, p in after.items()}
     for type_id, shape in sorted(shapes.items(), key=lambda item: (item[1].kind != "node", item[1].name, item[0])):
-        old, new = before.get(type_id), after.get(type_id)
-        if not wanted.wants(shape) or is_unchanged(old.entry if old else None, new.entry if new else None):
+        if not wanted.wants(shape):
             continue
-        delta = table_delta(store, old, new, shape, lineal=lineal)
-        for entity_id, op, old_row, new_row in delta.images():
+        images = changed_images(store, before.get(type_id), after.get(type_id), lineal=lineal)
+        for entity_id, op, old_row, new_row in images:
             if not wanted.ops or op in wanted.ops:
                 yield EntityChange(
                     entity_kind=shape.kind, type_name=shape.name, entity_id=entity_id, op=op, before=old_row,
@@ -99,13 +106,21 @@ def changes_between(
 
 def changes_of(repository: Repository, commit: GraphCommit, wanted: ChangeFilter = EVERYTHING) -> list[EntityChange]:
     """What one commit changed against its first parent."""
+    return _told(repository, commit, wanted)[0]
+
+
+def _told(
+    repository: Repository, commit: GraphCommit, wanted: ChangeFilter = EVERYTHING
+) -> tuple[list[EntityChange], bool]:
+    """What one commit changed, and whether it changed the schema."""
     if commit.op_class == MAINTENANCE or commit.parent_commit_id is None:
-        return []
+        return [], False
     try:
         head = repository.at(commit)
         # The version before a commit's own is its first parent's state, also where a branch begins.
         base = repository.state_at(commit.manifest_branch, commit.native_branch, commit.manifest_version - 1)
-        return list(changes_between(repository.store, base, head, wanted, lineal=True))
+        changes = list(changes_between(repository.store, base, head, wanted, lineal=True))
+        return changes, base.schema_hash != head.schema_hash
     except (NotFound, MissingData) as error:
         raise ChangeFeedGap(commit.graph_commit_id) from error
 
@@ -117,40 +132,47 @@ def _by_type(store: GraphStore, state: ManifestState) -> dict[str, Pinned]:
 
 @dataclass(frozen=True, slots=True)
 class ChangeBlock:
-    """One commit of a branch with all it changed. `cursor` continues after it."""
+    """One commit of a branch with all it changed. `cursor` continues after it.
+
+    `schema_changed`: names and types of properties may be others from this commit on.
+    """
 
     commit: GraphCommit
     changes: tuple[EntityChange, ...]
     cursor: str
+    schema_changed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """A place in the feed: after one complete commit of one incarnation of a branch of one graph."""
+    """A place in a feed: after one complete commit of one incarnation of a branch of one graph, under one filter."""
 
     graph: str
     branch: str
     native_branch: str | None
     commit_id: str
+    wanted: ChangeFilter
 
     def text(self) -> str:
         """The opaque form that callers keep."""
-        body = [_CURSOR_FORMAT, self.graph, self.branch, self.native_branch, self.commit_id]
+        body = [_CURSOR_FORMAT, self.graph, self.branch, self.native_branch, self.commit_id, self.wanted.words]
         return base64.urlsafe_b64encode(json.dumps(body, separators=(",", ":")).encode()).decode()
 
     @classmethod
     def parse(cls, text: str) -> Cursor:
         """The inverse of `text`."""
         try:
-            form, graph, branch, native, commit_id = json.loads(base64.urlsafe_b64decode(text.encode()))
+            form, *fields = json.loads(base64.urlsafe_b64decode(text.encode()))
+            if form != _CURSOR_FORMAT:
+                raise CursorInvalid("the cursor was made by another version of omnigraph", hint="start from a baseline")
+            graph, branch, native, commit_id, words = fields
+            kinds, types, ops = (tuple(each) for each in words)
         except (ValueError, TypeError, AttributeError, RecursionError, binascii.Error) as error:
             raise CursorInvalid(f"{shown(text, 40)} is no cursor", hint="pass a cursor as a poll printed it") from error
-        if form != _CURSOR_FORMAT:
-            raise CursorInvalid("the cursor was made by another version of omnigraph", hint="start from a baseline")
-        given = (graph, branch, "" if native is None else native, commit_id)
+        given = (graph, branch, "" if native is None else native, commit_id, *kinds, *types, *ops)
         if not all(isinstance(each, str) for each in given):
             raise CursorInvalid(f"{shown(text, 40)} is no cursor", hint="pass a cursor as a poll printed it")
-        return cls(graph, branch, native, commit_id)
+        return cls(graph, branch, native, commit_id, ChangeFilter(kinds, types, ops))
 
 
 class Feed:
@@ -167,8 +189,7 @@ class Feed:
         self._repository = repository
         self._state = repository.head(branch)
         self._lineage = Lineage(repository.store.objects, self._state, {})
-        self._wanted = wanted
-        self._place = Cursor(_identity(repository, self._state), branch, self._state.native_branch, "")
+        self._place = Cursor(_identity(repository, self._state), branch, self._state.native_branch, "", wanted)
         after = self._start(cursor, start)
         commits = _first_parents(self._lineage, self._state.head, after)
         self.caught_up = limit is None or len(commits) <= limit
@@ -182,13 +203,12 @@ class Feed:
 
     def __iter__(self) -> Iterator[ChangeBlock]:
         for commit in self._commits:
-            changes = tuple(changes_of(self._repository, commit, self._wanted))
+            changes, schema_changed = _told(self._repository, commit, self._place.wanted)
             self._read = commit.graph_commit_id
-            yield ChangeBlock(commit, changes, self._cursor(commit.graph_commit_id))
+            yield ChangeBlock(commit, tuple(changes), self._cursor(commit.graph_commit_id), schema_changed)
 
     def _cursor(self, commit_id: str) -> str:
-        place = self._place
-        return Cursor(place.graph, place.branch, place.native_branch, commit_id).text()
+        return replace(self._place, commit_id=commit_id).text()
 
     def _start(self, cursor: str | None, start: str) -> str | None:
         """The commit after which the feed begins; None is before the first."""
@@ -200,6 +220,13 @@ class Feed:
                 raise CursorInvalid(
                     f"the cursor belongs to another branch, or to an earlier {given.branch!r}",
                     hint="start from a baseline of this branch",
+                )
+            if given.wanted.words != self._place.wanted.words:
+                # What the one filter let pass and the other holds back would be missed, or told twice, unnoticed.
+                raise CursorInvalid(
+                    f"the cursor belongs to a feed of {str(given.wanted) or 'all changes'}, "
+                    f"not of {str(self._place.wanted) or 'all changes'}",
+                    hint="go on with the filter that the feed was begun with, or start from a baseline with this one",
                 )
             start = f"after:{given.commit_id}"
         if start == "now":

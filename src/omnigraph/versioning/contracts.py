@@ -1,13 +1,18 @@
-"""Accepted schemas as content-addressed, write-once objects. `__manifest` names one by its hash."""
+"""Accepted schemas as content-addressed, write-once objects. `__manifest` names one by its hash.
+
+The hash covers the text and its compiled form, and is checked whenever either is read: what the catalog says and what
+`schema show` prints is what was accepted.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from omnigraph.errors import CorruptGraph
+from omnigraph.schema import codec
 from omnigraph.schema.catalog import Catalog
 from omnigraph.schema.soundness import require_sound
-from omnigraph.storage.decode import as_object, as_text, decoding
+from omnigraph.storage.decode import Malformed, as_object, as_text, decoding
 from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.layout import SCHEMAS
 from omnigraph.storage.objects import ObjectStore
@@ -19,22 +24,20 @@ def _path(schema_hash: str) -> str:
 
 def save_contract(objects: ObjectStore, catalog: Catalog, source: str) -> str:
     """Store a schema (its text and its compiled form) and return its hash."""
-    schema_hash = catalog.contract_hash
-    objects.put_new_json(_path(schema_hash), {"source": source, "catalog": catalog.to_json()})
+    body = {"source": source, "catalog": catalog.to_json()}
+    schema_hash = codec.sha256(body)
+    if not objects.put_new_json(_path(schema_hash), body):
+        _load(objects, schema_hash)  # it is there already; a damaged one must not be published
     hit(Point.CONTRACT_WRITTEN)
     return schema_hash
 
 
 def load_catalog(objects: ObjectStore, schema_hash: str) -> Catalog:
-    """The compiled schema, checked against its own hash."""
+    """The compiled schema."""
     value = _load(objects, schema_hash)
     with decoding(_path(schema_hash)):
         catalog = Catalog.from_json(as_object(value["catalog"], "a catalog"))
         require_sound(catalog)
-        if catalog.contract_hash != schema_hash:
-            raise CorruptGraph(
-                f"{_path(schema_hash)} does not match its own hash", hint="restore the object from a copy of the store"
-            )
     return catalog
 
 
@@ -46,8 +49,15 @@ def load_source(objects: ObjectStore, schema_hash: str) -> str:
 
 
 def _load(objects: ObjectStore, schema_hash: str) -> dict[str, Any]:
-    value = objects.get_json(_path(schema_hash))
+    """The contract of a hash, or an error that names the object and the remedy."""
+    path = _path(schema_hash)
+    value = objects.get_json(path)
     if value is None:
-        raise CorruptGraph(f"{_path(schema_hash)} is missing", hint="restore the object from a copy of the store")
-    with decoding(_path(schema_hash)):
+        raise CorruptGraph(
+            f"{path} is missing, and the versions that name it cannot be read without it",
+            hint=f"restore {path} from a copy of the store; `omnigraph fsck` shows the branches that need it",
+        )
+    with decoding(path):
+        if codec.sha256(value) != schema_hash:
+            raise Malformed("it does not match its own hash")
         return as_object(value, "a schema contract")

@@ -1,7 +1,8 @@
 """What changed in a table between two pins, row by row, with exact images of before and after.
 
 Both pins are read through the schema of their own state and shown in one shape, matched by property identity: a rename
-changes no row, and a property that one side does not have yet counts with its default.
+changes no row, and a property that one side does not have yet counts with its default. That is what merging needs;
+`images` tells what rows that a schema change gave other values were and are.
 """
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ def table_delta(
     before_table, after_table = (open_table(store, side.entry) if side else None for side in (base, head))
     base_columns, head_columns = (columns_of(side.entity) if side else () for side in (base, head))
     found: Difference
-    if exhaustive:
+    if exhaustive or (base is not None and head is not None and has_restored(base.entity, head.entity)):
         found = everything(before_table, after_table, base_columns, head_columns)
     else:
         by_row_id = lineal and is_one_family(base, head)
@@ -114,6 +115,11 @@ def table_delta(
     before = in_shape(found.removed, base.entity, shape) if base else shape.arrow_schema.empty_table()
     after = in_shape(found.added, head.entity, shape) if head else shape.arrow_schema.empty_table()
     return net_delta(shape, before, after)
+
+
+def has_restored(before: EntityType, after: EntityType) -> bool:
+    """Whether a property that was hidden is there again: values changed without new files."""
+    return not {p.property_id for p in before.hidden}.isdisjoint(p.property_id for p in after.properties)
 
 
 def is_one_family(base: Pinned | None, head: Pinned | None) -> bool:
@@ -146,8 +152,16 @@ def in_shape(rows: pa.Table, have: EntityType, want: EntityType) -> pa.Table:
         if own is None:
             arrays.append(filled(prop, rows.num_rows))
         else:
-            arrays.append(rows[own.column].cast(prop.type.to_arrow()))
+            arrays.append(_cast(rows[own.column], prop))
     return pa.table(arrays, schema=pa.schema([f.with_nullable(True) for f in schema])).cast(schema)
+
+
+def _cast(column: pa.ChunkedArray, prop: Property) -> pa.ChunkedArray:
+    """A column in the type of a property. Where no null may be, there is one only in a column that was hidden."""
+    column = column.cast(prop.type.to_arrow())
+    if not column.null_count or prop.type.nullable or prop.default is None:
+        return column
+    return pc.fill_null(column, pa.scalar(prop.default, column.type))
 
 
 def filled(prop: Property, count: int) -> pa.Array:

@@ -19,14 +19,15 @@ from omnigraph.versioning.snapshot import TableEntry
 class Graft:
     """`adopted` entries come from elsewhere; `reshaped` ones were made on the branch's own pins and follow none else.
 
-    `removed` are table keys that end. `renamed` maps the key of an entry to the key it had on the branch. `parted` are
-    tables that the source changed and whose pin stays the branch's own: from now on row ids of the two lines, both of
-    which are ancestors, may mean different rows.
+    `removed` are table keys that end and may be restored, `erased` those that end for good. `renamed` maps the key of
+    an entry to the key it had on the branch. `parted` are tables that the source changed and whose pin stays the
+    branch's own: from now on row ids of the two lines, both of which are ancestors, may mean different rows.
     """
 
     adopted: tuple[TableEntry, ...] = ()
     reshaped: tuple[TableEntry, ...] = ()
     removed: tuple[str, ...] = ()
+    erased: tuple[str, ...] = ()
     renamed: Mapping[str, str] = field(default_factory=dict)
     schema_hash: str | None = None
     merged_parent: str | None = None
@@ -38,20 +39,20 @@ class Graft:
         """Keys, as the branch had them, of all tables that the graft replaces, renames or removes."""
         old = self.renamed
         return frozenset(old.get(e.table_key, e.table_key) for e in (*self.adopted, *self.reshaped)).union(
-            self.removed, old.values()
+            self.removed, self.erased, old.values()
         )
 
     def applied(self, tables: Mapping[str, TableEntry], commit_id: str) -> dict[str, TableEntry]:
         """The tables of a branch after the graft. A replaced table's version is above both that it had."""
         old = self.renamed
-        gone = {*self.removed, *old.values()}
+        gone = {*self.removed, *self.erased, *old.values()}
         result = {key: entry for key, entry in tables.items() if key not in gone}
         for key, was in old.items():
             if was in tables:
                 result[key] = replace(tables[was], table_key=key)
         for entry in (*self.adopted, *self.reshaped):
             before = tables.get(old.get(entry.table_key, entry.table_key))
-            if before is not None and before.is_same_pin(entry):
+            if before is not None and before.is_same_pin(entry) and before.content_version == entry.content_version:
                 result[entry.table_key] = replace(before, table_key=entry.table_key)
                 continue
             version = max(entry.table_version, before.table_version if before is not None else 0)
@@ -84,6 +85,7 @@ def graft_to_json(graft: Graft) -> dict[str, Any]:
         "adopted": [_entry_to_json(e) for e in graft.adopted],
         "reshaped": [_entry_to_json(e) for e in graft.reshaped],
         "removed": list(graft.removed),
+        "erased": list(graft.erased),
         "renamed": dict(graft.renamed),
         "schema_hash": graft.schema_hash,
         "merged_parent": graft.merged_parent,
@@ -100,6 +102,7 @@ def graft_from_json(given: Any) -> Graft:
         adopted=tuple(_entry_from_json(e) for e in as_list(value["adopted"], "a list of pins")),
         reshaped=tuple(_entry_from_json(e) for e in as_list(value["reshaped"], "a list of pins")),
         removed=tuple(as_table_key(key) for key in as_list(value["removed"], "a list of table keys")),
+        erased=tuple(as_table_key(key) for key in as_list(value["erased"], "a list of table keys")),
         renamed={as_table_key(key): as_table_key(was) for key, was in renamed.items()},
         schema_hash=None if value["schema_hash"] is None else as_schema_hash(value["schema_hash"]),
         merged_parent=as_optional_commit_id(value["merged_parent"]),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -23,7 +23,6 @@ from omnigraph.storage.decode import (
     as_object,
     as_schema_hash,
     as_table_key,
-    as_table_location,
     as_text,
     decoding,
     parse_json,
@@ -81,12 +80,24 @@ class HistoryExtent:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Tombstone:
+    """A table that was dropped softly: its last pin, and the hash of the schema that described it.
+
+    It lets the type be restored; it does not keep the rows from cleanup, which reclaims them with the versions that
+    show them.
+    """
+
+    entry: TableEntry
+    schema_hash: str
+
+
 @dataclass(frozen=True)
 class ManifestState:
     """The complete state of one branch at one version.
 
     `commits` are the recent ones, oldest first; `extents` hold the older ones, oldest first. `native_branch` is the
-    incarnation of the branch: None for main, `<name>.<ulid>` otherwise.
+    incarnation of the branch: None for main, `<name>.<ulid>` otherwise. `tombstones` are by table key.
     """
 
     branch: str
@@ -97,7 +108,7 @@ class ManifestState:
     tables: Mapping[str, TableEntry]
     commits: Mapping[str, GraphCommit]
     extents: tuple[HistoryExtent, ...] = ()
-    tombstones: Mapping[str, int] | None = None
+    tombstones: Mapping[str, Tombstone] = field(default_factory=dict)
     closed: bool = False
 
     @cached_property
@@ -159,7 +170,7 @@ class _StateParser:
         self.tables = _Pins()
         self.commits: dict[str, GraphCommit] = {}
         self.extents: list[HistoryExtent] = []
-        self.tombstones: dict[str, int] = {}
+        self.tombstones: dict[str, Tombstone] = {}
         self.locations: dict[str, str] = {}
         self.closed = False
 
@@ -173,8 +184,12 @@ class _StateParser:
                     key, self.locations[key], row["table_version"], row["row_count"], row["metadata"]
                 )
             case "table_tombstone":
-                version = as_integer(row["table_version"], "a table version")
-                self.tombstones[as_table_location(row["location"])] = version
+                key = as_table_key(row["table_key"])
+                value = as_object(parse_json(row["metadata"]), "the metadata of a dropped table")
+                entry = TableEntry.parse(
+                    key, row["location"], row["table_version"], row["row_count"], as_text(value["pin"], "a pin")
+                )
+                self.tombstones[key] = Tombstone(entry, as_schema_hash(value["schema_hash"]))
             case "graph_commit":
                 commit = GraphCommit.from_text(row["metadata"])
                 if commit.graph_commit_id != row["object_id"]:
@@ -282,12 +297,7 @@ class RowWriter:
             memo: Row = (key, *pin, state.native_branch)
             kept[memo] = self._kept.get(memo) or _table_rows(entry, state.native_branch)
             rows.extend(kept[memo])
-        for location, version in (state.tombstones or {}).items():
-            rows.append(
-                _row(
-                    tombstone_object_id(location, version), "table_tombstone", location=location, table_version=version
-                )
-            )
+        rows.extend(_tombstone_row(tombstone) for _, tombstone in sorted(state.tombstones.items()))
         rows.extend(_extent_row(extent) for extent in state.extents)
         self._kept = kept
         return rows
@@ -311,6 +321,15 @@ def _table_rows(entry: TableEntry, native_branch: str | None) -> tuple[Row, ...]
             row_count=entry.row_count,
         ),
     )
+
+
+def _tombstone_row(tombstone: Tombstone) -> Row:
+    entry = tombstone.entry
+    text = json.dumps({"schema_hash": tombstone.schema_hash, "pin": entry.metadata_text()}, separators=(",", ":"))
+    return _row(
+        tombstone_object_id(entry.table_key, entry.table_version), "table_tombstone", location=entry.location,
+        metadata=text, table_key=entry.table_key, table_version=entry.table_version, row_count=entry.row_count,
+    )  # fmt: skip
 
 
 def _extent_row(extent: HistoryExtent) -> Row:

@@ -11,7 +11,7 @@ import contextlib
 import logging
 import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -34,9 +34,10 @@ from omnigraph.storage.manifest_table import ManifestVersion
 from omnigraph.versioning import history
 from omnigraph.versioning.claims import Claims, ClaimStatus
 from omnigraph.versioning.commits import MAINTENANCE, GraphCommit
+from omnigraph.versioning.graft import Graft
 from omnigraph.versioning.group import Member, composed, is_groupable
 from omnigraph.versioning.intents import Intents
-from omnigraph.versioning.manifest import ManifestState
+from omnigraph.versioning.manifest import ManifestState, Tombstone
 from omnigraph.versioning.plan import PublishPlan, TableChange
 from omnigraph.versioning.requirements import rebase, require_holds
 from omnigraph.versioning.snapshot import TableEntry
@@ -356,15 +357,19 @@ def next_state(state: ManifestState, plan: PublishPlan) -> tuple[ManifestState, 
         tables=tables,
         schema_hash=plan.graft.schema_hash or state.schema_hash,
         commits={**plan.graft.history(state.commits), plan.commit_id: commit},
-        tombstones=_buried(state, plan.graft.removed),
+        tombstones=_tombstones(state, plan.graft, tables),
     )
     return target, commit
 
 
-def _buried(state: ManifestState, removed: Sequence[str]) -> dict[str, int]:
-    """The tombstones of the branch, with those of tables that end now."""
-    ended = (state.tables[key] for key in removed if key in state.tables)
-    return {**(state.tombstones or {}), **{entry.location: entry.table_version for entry in ended}}
+def _tombstones(state: ManifestState, graft: Graft, tables: Mapping[str, TableEntry]) -> Mapping[str, Tombstone]:
+    """The tombstones of the branch, with those of tables that end now and without those of tables that are back."""
+    if not graft.keys and not graft.adopted:
+        return state.tombstones
+    ended = {key: Tombstone(state.tables[key], state.schema_hash) for key in graft.removed if key in state.tables}
+    live = {entry.location for entry in tables.values()}
+    found = {**state.tombstones, **ended}
+    return {k: each for k, each in found.items() if each.entry.location not in live and k not in graft.erased}
 
 
 def _advanced(entry: TableEntry, change: TableChange, plan: PublishPlan) -> TableEntry:

@@ -82,7 +82,7 @@ class RecoveryRecord:
     recovery_kind: str
     recovery_for_actor: str | None
     writer_kind: str
-    branch: str
+    branch: str | None
     graph_commit_id: str | None
     reason: str
     created_at: int
@@ -98,7 +98,7 @@ class RecoveryRecord:
                 recovery_kind=as_text(given["recovery_kind"], "an outcome"),
                 recovery_for_actor=as_optional_text(given["recovery_for_actor"], "an actor"),
                 writer_kind=as_text(given["writer_kind"], "a kind of commit"),
-                branch=as_name(given["branch"]),
+                branch=None if given["branch"] is None else as_name(given["branch"]),
                 graph_commit_id=as_optional_commit_id(given["graph_commit_id"]),
                 reason=as_text(given["reason"], "a reason"),
                 created_at=as_integer(given["created_at"], "a time"),
@@ -287,7 +287,7 @@ class Recovery:
         self._intents.quarantine(files)
         header = {
             "actor": pending.actor, "writer_kind": pending.writer_kind or "unknown",
-            "branch": pending.branch or "", "tables": (),
+            "branch": pending.branch, "tables": (),
         }  # fmt: skip
         return self._close(files, header, ROLLED_BACK, None, f"discarded: {reason}")
 

@@ -1,13 +1,19 @@
-"""The storage format and its stamp. One format is served; any other is refused before anything else of it is read."""
+"""The storage format and its stamp. One format is served; any other is refused before anything else of it is read.
+
+Numbers below 100 are taken: 1 by the first layout of this program, 2 to 99 by the omnigraph that uses the same key for
+another layout. So a number says who can read a graph.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from omnigraph.errors import FormatUnsupported
+from omnigraph.errors.store import REBUILD
 
-INTERNAL_SCHEMA_VERSION = 1
+INTERNAL_SCHEMA_VERSION = 100
 STAMP = "omnigraph:internal_schema_version"
+_FIRST = 1
 
 
 def read_stamp(schema: Any) -> int | None:
@@ -26,8 +32,13 @@ def refuse_if_unsupported(schema: Any, where: str) -> None:
             f"{where} has internal schema {found}; this omnigraph serves {INTERNAL_SCHEMA_VERSION}",
             hint="upgrade omnigraph to open this graph",
         )
-    shown = "no readable stamp" if found is None else f"internal schema {found}"
     raise FormatUnsupported(
-        f"{where} has {shown}; this omnigraph serves {INTERNAL_SCHEMA_VERSION}",
-        hint="export it with the omnigraph that created it, then `omnigraph init` and `omnigraph load` the export here",
+        f"{where} has {_shown(found)}; this omnigraph serves {INTERNAL_SCHEMA_VERSION}", hint=REBUILD
     )
+
+
+def _shown(found: int | None) -> str:
+    if found is None:
+        return "no readable stamp"
+    whose = "an older one of this omnigraph" if found <= _FIRST else "a layout of another omnigraph"
+    return f"internal schema {found} ({whose})"

@@ -128,9 +128,9 @@ class Sides:
         """The merged schema's hash where it is not the target's; the text of a new one is stored first."""
         _, ours, theirs = self.states
         merged = self.schema.catalog
-        if merged.contract_hash == ours.schema_hash:
+        if merged.contract_hash == self.store.catalog(ours.schema_hash).contract_hash:
             return None
-        if merged.contract_hash == theirs.schema_hash:
+        if merged.contract_hash == self.store.catalog(theirs.schema_hash).contract_hash:
             return theirs.schema_hash
         return save_contract(self.store.objects, merged, format_catalog(merged))
 

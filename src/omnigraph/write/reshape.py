@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from omnigraph.schema.catalog import EntityType, Property
@@ -35,7 +35,9 @@ def missing_columns(have: EntityType, want: EntityType) -> list[NewColumn]:
 
 def _new_column(prop: Property, earlier: Property | None) -> NewColumn:
     if earlier is not None:
-        return NewColumn(prop.arrow_field, copy_of=earlier.column)
+        # Where no null may be, rows that were written while the property was dropped get its default.
+        default = None if prop.type.nullable else prop.default
+        return NewColumn(prop.arrow_field, copy_of=earlier.column, default=default)
     return NewColumn(prop.arrow_field, default=prop.default)
 
 
@@ -43,6 +45,12 @@ def tight_columns(have: EntityType, want: EntityType) -> list[str]:
     """Columns of `have` that take no nulls, and have to from now on: nullable in `want`, or no part of it any more."""
     wanted = {p.column: p.type.nullable for p in want.properties}
     return [p.column for p in have.properties if not p.type.nullable and wanted.get(p.column, True)]
+
+
+def with_columns(entity: EntityType, hidden: Iterable[Property]) -> EntityType:
+    """The type with properties that were dropped from it: their columns are in its table, and take nulls."""
+    nullable = (replace(p, type=replace(p.type, nullable=True)) for p in hidden)
+    return replace(entity, properties=(*entity.properties, *nullable))
 
 
 def fits(have: EntityType, want: EntityType) -> bool:

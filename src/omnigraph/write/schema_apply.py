@@ -6,14 +6,14 @@ that was prepared under the old schema finds it moved and validates again. Old s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 
-from omnigraph.errors import SchemaChangeRefused
+from omnigraph.errors import MissingEndpoint, PlanMoved
 from omnigraph.schema import steps
-from omnigraph.schema.catalog import EntityType
-from omnigraph.schema.evolve import Migration, plan_migration
+from omnigraph.schema.catalog import EdgeType, EntityType
+from omnigraph.schema.evolve import Migration
 from omnigraph.schema.evolve_constraints import added_constraints
-from omnigraph.schema.steps import Step, refusal
+from omnigraph.storage.lookup import missing_ids
 from omnigraph.versioning.commits import GraphCommit
 from omnigraph.versioning.contracts import save_contract
 from omnigraph.versioning.diff import columns_of, in_shape
@@ -21,68 +21,49 @@ from omnigraph.versioning.graft import Graft
 from omnigraph.versioning.plan import Requirement, Unmoved
 from omnigraph.versioning.repository import Repository
 from omnigraph.versioning.snapshot import TableEntry
-from omnigraph.versioning.store import mint
+from omnigraph.versioning.staging import open_table
 from omnigraph.write.attempts import reprepared
-from omnigraph.write.reshape import Reshaped, born, fits, reshaped, rewritten
+from omnigraph.write.reshape import Reshaped, born, fits, reshaped, rewritten, with_columns
 from omnigraph.write.schema_check import needs_data, require_satisfied
+from omnigraph.write.schema_plan import SchemaChange, SchemaRequest, plan_on, plan_schema, require_allowed
 from omnigraph.write.transaction import WriteTxn
 
-
-@dataclass(frozen=True, slots=True)
-class SchemaChange:
-    """The steps to a schema, and whether they were taken. Without steps there is nothing to apply."""
-
-    steps: tuple[Step, ...]
-    applied: bool = False
-    commit: GraphCommit | None = None
-    graph_manifest_version: int | None = None
-
-    @property
-    def supported(self) -> bool:
-        """True when every step can be taken."""
-        return all(step.is_supported for step in self.steps)
-
-
-def plan_schema(
-    repository: Repository, text: str, *, branch: str, allow_data_loss: bool = False, path: str | None = None
-) -> SchemaChange:
-    """What applying a schema text would do. Data is not looked at."""
-    state = repository.head(branch)
-    current = repository.store.catalog(state.schema_hash)
-    migration = plan_migration(current, text, mint, path, allow_data_loss=allow_data_loss)
-    return SchemaChange(migration.steps, graph_manifest_version=state.version)
+__all__ = ["SchemaChange", "SchemaRequest", "apply_schema", "plan_schema"]
 
 
 def apply_schema(
-    repository: Repository, text: str, *, branch: str, allow_data_loss: bool = False, actor: str | None = None,
-    message: str | None = None, path: str | None = None,
+    repository: Repository, request: SchemaRequest, *, branch: str, actor: str | None = None,
+    message: str | None = None,
 ) -> SchemaChange:  # fmt: skip
-    """Make a branch follow a schema text, in one commit. Planned again when the branch moves meanwhile."""
+    """Make a branch follow a schema text, in one commit.
+
+    When the branch moves meanwhile the text is planned again. What was planned first is what is done: a plan with other
+    steps is refused, because nobody has seen it.
+    """
+    first: list[tuple[str, Migration]] = []
 
     def attempt(fresh: bool) -> SchemaChange:
         txn = WriteTxn(repository, branch, kind="schema_apply", actor=actor, message=message, fresh=fresh)
-        migration = plan_migration(txn.catalog, text, mint, path, allow_data_loss=allow_data_loss)
-        _require_supported(migration)
+        migration = plan_on(txn.store, txn.base, request)
+        digest = migration.digest(txn.base.schema_hash)
+        _require_planned(migration, digest, request.plan, first)
+        first[:] = first or [(digest, migration)]
+        require_allowed(migration, request)
         if not migration.steps:
-            return SchemaChange((), graph_manifest_version=txn.base.version)
+            return SchemaChange((), graph_manifest_version=txn.base.version, digest=digest)
         commit = _Applying(txn, migration).publish()
-        return SchemaChange(migration.steps, True, commit, commit.manifest_version)
+        return SchemaChange(migration.steps, True, commit, commit.manifest_version, digest)
 
     return reprepared(attempt, fresh_first=True)
 
 
-def _require_supported(migration: Migration) -> None:
-    refused = [step for step in migration.steps if not step.is_supported]
-    if refused:
-        first = refused[0]
-        code = first.fields.get("code")
-        shown = f"[{code}] {first.fields['reason']}" if code else refusal(first)
-        more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
-        raise SchemaChangeRefused(
-            f"{first.fields['entity']}: {shown}{more}",
-            migration.steps,
-            hint="`omnigraph schema plan` shows every step; nothing was changed",
-        )
+def _require_planned(migration: Migration, digest: str, wanted: str | None, first: list[tuple[str, Migration]]) -> None:
+    """Raise when the steps are not those that were shown, or not those of the first attempt."""
+    if wanted is not None and wanted != digest:
+        raise PlanMoved(expected=wanted, actual=digest, steps=migration.steps)
+    # Somebody else may have brought the branch to the same schema: then nothing is left to do.
+    if first and migration.steps and not migration.is_same_change(first[0][1]):
+        raise PlanMoved(expected=first[0][0], actual=digest, steps=migration.steps)
 
 
 class _Applying:
@@ -93,39 +74,74 @@ class _Applying:
         self._renamed: dict[str, str] = {}
         self._changed: list[Reshaped] = []
         self._born: list[TableEntry] = []
+        self._back: list[Reshaped] = []
+        self._revived: list[TableEntry] = []
         self._removed: list[str] = []
 
     def publish(self) -> GraphCommit:
         store = self._txn.store
         for before, after in self._migration.pairs():
             if before is None and after is not None:
-                self._born.append(born(store, after, self._txn.commit_id))
+                self._add(after)
             elif before is not None and after is None:
                 self._removed.append(before.table_key)
             elif before is not None and after is not None:
                 self._carry(before, after)
+        self._check_ends()
         schema_hash = save_contract(store.objects, self._migration.after, self._migration.source)
+        is_hard = any(s.kind == steps.DROP_TYPE and s.fields["mode"] == steps.HARD for s in self._migration.steps)
         graft = Graft(
-            adopted=tuple(self._born),
+            adopted=(*self._born, *(each.entry for each in self._back)),
             reshaped=tuple(each.entry for each in self._changed),
-            removed=tuple(self._removed),
+            removed=() if is_hard else tuple(self._removed),
+            erased=tuple(self._removed) if is_hard else (),
             renamed=self._renamed,
             schema_hash=schema_hash,
         )
-        files = [name for each in self._changed for name in each.files]
-        return self._txn.commit({}, self._requirements, graft=graft, files=files)
+        files = [name for each in (*self._changed, *self._back) for name in each.files]
+        return self._txn.commit({}, self._requirements, graft=graft, files=files, restored=self._revived)
+
+    def _add(self, after: EntityType) -> None:
+        was = self._migration.restored.get(after.type_id)
+        if was is None:
+            self._born.append(born(self._txn.store, after, self._txn.commit_id))
+            return
+        entry = self._txn.base.tombstones[was.table_key].entry
+        self._revived.append(entry)
+        self._check_data(was, after, entry)
+        self._back.append(self._fitted(was, after, entry))
 
     def _carry(self, before: EntityType, after: EntityType) -> None:
-        store, entry = self._txn.store, self._txn.entry(before.table_key)
-        self._check_data(before, after)
+        entry = self._txn.entry(before.table_key)
+        if self._check_data(before, after, entry):
+            self._requirements.append(Unmoved(before.table_key))
         if before.table_key != after.table_key:
             self._renamed[after.table_key] = before.table_key
+        made = self._fitted(before, after, entry)
+        if not made.entry.is_same_pin(entry) or made.entry.content_version != entry.content_version:
+            self._changed.append(made)
+
+    def _fitted(self, before: EntityType, after: EntityType, entry: TableEntry) -> Reshaped:
+        """The table of a type with what it needs to be that of another. Rows that get values back are changed rows."""
+        store, have = self._txn.store, self._with_restored(before, after)
         if self._is_hard(after):
-            self._changed.append(rewritten(store, entry, before, after, self._txn.commit_id))
-        elif not fits(before, after):
-            made = reshaped(store, entry, before, after)
-            if not made.entry.is_same_pin(entry):
-                self._changed.append(made)
+            present = set(open_table(store, entry).schema.names)
+            hidden = [p for p in after.hidden if p.column in present]
+            made = rewritten(store, entry, with_columns(have, hidden), with_columns(after, hidden), self._txn.commit_id)
+            made = replace(made, entry=replace(made.entry, table_key=after.table_key))
+        elif fits(have, after):
+            made = Reshaped(replace(entry, table_key=after.table_key))
+        else:
+            made = reshaped(store, entry, have, after)
+        if have is before:
+            return made
+        return replace(made, entry=replace(made.entry, content_version=self._txn.commit_id))
+
+    def _with_restored(self, before: EntityType, after: EntityType) -> EntityType:
+        """The type as its table is, with the columns of properties that come back."""
+        ids = {p.property_id for p in after.properties}
+        back = [p for p in before.hidden if p.property_id in ids]
+        return with_columns(before, back) if back else before
 
     def _is_hard(self, after: EntityType) -> bool:
         return any(
@@ -135,11 +151,38 @@ class _Applying:
             for step in self._migration.steps
         )
 
-    def _check_data(self, before: EntityType, after: EntityType) -> None:
-        """New constraints hold of the rows that are there, and of no others when the schema is published."""
+    def _check_data(self, before: EntityType, after: EntityType, entry: TableEntry) -> bool:
+        """New constraints hold of the rows that are there. True when there was something to check."""
         added = added_constraints(before, after)
         if not needs_data(added):
-            return
-        rows = self._txn.table(before.table_key).scan(columns_of(before))
-        require_satisfied(added, in_shape(rows, before, after))
-        self._requirements.append(Unmoved(before.table_key))
+            return False
+        have = self._with_restored(before, after)
+        rows = open_table(self._txn.store, entry).scan(columns_of(have))
+        require_satisfied(added, in_shape(rows, have, after))
+        return True
+
+    def _check_ends(self) -> None:
+        """Edges that come back have both ends: a node may have been deleted while their type was away."""
+        entries = {each.entry.table_key: each.entry for each in self._back}
+        for edge in self._migration.after.edges.values():
+            if edge.type_id in self._migration.restored:
+                self._check_ends_of(edge, entries)
+
+    def _check_ends_of(self, edge: EdgeType, entries: dict[str, TableEntry]) -> None:
+        store, after = self._txn.store, self._migration.after
+        rows = open_table(store, entries[edge.table_key]).scan(["src", "dst"])
+        former = {t.type_id: t.table_key for t in self._migration.before.entity_types}
+        for column, name in (("src", edge.source), ("dst", edge.target)):
+            node = after.nodes[name]
+            here = former.get(node.type_id)
+            if here is not None:
+                self._requirements.append(Unmoved(here))
+            entry = self._txn.entry(here) if here is not None else entries[node.table_key]
+            gone = missing_ids(open_table(store, entry), rows[column].unique().to_pylist(), entry.tail)
+            if gone:
+                raise MissingEndpoint(
+                    f"{edge.table_key} cannot be restored: {len(gone)} of the nodes at its ends are gone, "
+                    f"{node.table_key} {gone[0]!r} first",
+                    type_key=edge.table_key,
+                    hint=f"add the nodes again, or begin with an empty table: --fresh {edge.name}",
+                )

@@ -14,6 +14,7 @@ from omnigraph.errors import OmnigraphError, OutcomeUnknown
 from omnigraph.schema.catalog import Catalog
 from omnigraph.storage.crew import HERE, Crew
 from omnigraph.storage.effects import AppendRows, Effect, ReplaceRows, UnwrittenRows
+from omnigraph.storage.layout import pin_file
 from omnigraph.storage.staged import write_rows
 from omnigraph.storage.tables import Table
 from omnigraph.versioning.commits import LOGICAL, GraphCommit
@@ -27,6 +28,7 @@ from omnigraph.versioning.staging import open_table, stage_change, unstaged_chan
 from omnigraph.versioning.store import mint, ticks
 from omnigraph.versioning.tips import BranchTip
 from omnigraph.write.coverage import fold_if_needed
+from omnigraph.write.kept import require_there
 
 __all__ = ["WriteTxn", "write_rows"]
 _FEW_ROWS = 64
@@ -121,11 +123,13 @@ class WriteTxn:
 
     def commit(
         self, effects: Mapping[str, Effect], requirements: Iterable[Requirement], *, rebase_updates: bool = False,
-        graft: Graft = NO_GRAFT, files: Iterable[str] = (), revived: Iterable[TableEntry] = (), crew: Crew = HERE,
+        graft: Graft = NO_GRAFT, files: Iterable[str] = (), revived: Iterable[TableEntry] = (),
+        restored: Sequence[TableEntry] = (), crew: Crew = HERE,
     ) -> GraphCommit:  # fmt: skip
         """Stage the effects and publish them as one commit.
 
-        `files` are those that a graft needs on disk, `revived` the entries of other branches that it stands on.
+        `files` are those that a graft needs on disk, `revived` the entries of other branches that it stands on,
+        `restored` those of tables that were dropped.
         `crew` builds the indexes of what was written, when that is much.
         """
         # A graft revives pins or brings tables: its intent says so before anything is visible.
@@ -137,6 +141,12 @@ class WriteTxn:
             plan = self._prepared(effects, tuple(requirements), rebase_updates, has_intent)
             if graft.merged_parent is not None:
                 self.repository.require_kept((*graft.adopted, *revived))
+            if restored:
+                # The intent roots them from here on. A collector that looked before that has its list, or is done.
+                names = [f"{entry.location}/{pin_file(entry.staged_version)}" for entry in restored]
+                self.repository.require_kept(restored, names)
+                for entry in restored:
+                    require_there(self.store, entry)
         except (OmnigraphError, KeyboardInterrupt) as error:
             if has_intent:
                 self._withdraw(error)

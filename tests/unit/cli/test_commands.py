@@ -84,7 +84,7 @@ def test_load_if_commit(cli: Cli, graph: Graph) -> None:
 def test_snapshot_for_people(cli: Cli, graph: Graph) -> None:
     head = graph.commits.head().graph_commit_id
     assert cli("snapshot", graph.uri).out == (
-        f"branch           main\nmanifest version 2\ninternal schema  1\ncommit           {head}\n\n"
+        f"branch           main\nmanifest version 2\ninternal schema  100\ncommit           {head}\n\n"
         "kind  type    version  entities\n"
         "node  Note    1        0\n"
         "node  Person  2        2\n"
@@ -274,8 +274,8 @@ def test_recovery_of_a_graph_with_nothing_to_recover(cli: Cli, graph: Graph) -> 
 
 @pytest.mark.parametrize("arguments", [["version"], ["--version"], ["-v"]])
 def test_version(cli: Cli, arguments: list[str]) -> None:
-    assert cli(*arguments).out == f"omnigraph {__version__}\ninternal-schema 1\n"
-    assert cli(*arguments, "--json").json == {"version": __version__, "internal_schema_version": 1}
+    assert cli(*arguments).out == f"omnigraph {__version__}\ninternal-schema 100\n"
+    assert cli(*arguments, "--json").json == {"version": __version__, "internal_schema_version": 100}
 
 
 def test_the_environment_names_the_graph(cli: Cli, graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,3 +107,39 @@ def test_schema_plan_and_apply(uri: str, tmp_path: Path, capsys: pytest.CaptureF
     again = asked(capsys, 0, "schema", "apply", uri, "--schema", str(file), "--quiet", "--branch", "dev")
     assert (again["applied"], again["steps"]) == (False, [])
     assert "classDiagram" in asked(capsys, 0, "schema", "show", uri, "--mermaid")["schema"]
+
+
+def test_schema_plans_are_applied_by_digest_and_drops_by_name(
+    uri: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "next.pg"
+    file.write_text(SMALL.replace("age: I32?", ""))
+    plan = asked(capsys, 0, "schema", "plan", uri, "--schema", str(file))
+    assert plan["drops"] == ["Person.age"]
+    apply = ("schema", "apply", uri, "--schema", str(file), "--quiet", "--plan", plan["plan"])
+    refused = asked(capsys, 1, *apply)
+    assert (refused["code"], refused["flags"]) == ("drop_not_allowed", ["--drop Person.age"])
+    assert run(["schema", "plan", uri, "--schema", str(file)]) == 0
+    shown = capsys.readouterr().out
+    assert f"plan: {plan['plan']}\ndrops: to be allowed by --drop Person.age\n" in shown
+    assert asked(capsys, 0, *apply, "--drop", "Person.age")["applied"]
+    moved = asked(capsys, 1, *apply, "--allow-drops")
+    assert (moved["code"], moved["retryable"]) == ("schema_moved", False)
+    file.write_text(SMALL)
+    back = asked(capsys, 0, "schema", "plan", uri, "--schema", str(file))
+    assert [step["kind"] for step in back["steps"]] == ["restore_property"]
+    fresh = asked(capsys, 0, "schema", "plan", uri, "--schema", str(file), "--fresh", "Person.age")
+    assert [step["kind"] for step in fresh["steps"]] == ["add_property"]
+    file.write_text("")
+    assert asked(capsys, 1, "schema", "apply", uri, "--schema", str(file), "--quiet")["code"] == "schema_error"
+
+
+def test_a_baseline_of_some_types_goes_on_with_their_feed(
+    uri: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, only = tmp_path / "rows.jsonl", ("--type", "Knows", "--op", "delete")
+    body = asked(capsys, 0, "changes", "baseline", uri, "--out", str(out), *only)
+    assert {json.loads(line).get("edge") for line in out.read_text().splitlines()} == {"Knows"}
+    poll = ("changes", "poll", uri, "--cursor", body["resume_cursor"])
+    assert asked(capsys, 0, *poll, *only)["blocks"] == []
+    assert asked(capsys, 1, *poll)["code"] == "cursor_invalid"

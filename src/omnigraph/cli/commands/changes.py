@@ -40,12 +40,20 @@ def poll(
         ops=tuple(op or ()),
     )  # fmt: skip
     if json:
-        blocks = [{"commit": commit_json(b.commit), "changes": [change_json(c) for c in b.changes]} for b in feed]
+        blocks = [
+            {
+                "commit": commit_json(b.commit), "schema_changed": b.schema_changed,
+                "changes": [change_json(c) for c in b.changes],
+            }
+            for b in feed
+        ]  # fmt: skip
         print_json({"blocks": blocks, "cursor": feed.cursor, "caught_up": feed.caught_up})
         return
     for block in feed:
         shown = f"commit {block.commit.graph_commit_id} {block.commit.kind}"
         print_line(f"{shown} {clean(block.commit.message)}".rstrip())
+        if block.schema_changed:
+            print_line("    the schema changed")
         print_changes(block.changes)
     print_line(f"cursor: {feed.cursor}")
     print_line(f"caught_up: {'yes' if feed.caught_up else 'no'}")
@@ -57,15 +65,23 @@ def baseline(
     *,
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Where to write the rows.", show_default=False)],
     branch: options.Branch = None,
+    kind: options.Kind = None,
+    type_: options.Type = None,
+    op: options.Op = None,
     store: options.Store = None,
     json: options.Json = False,
 ) -> None:
-    """Write all rows of a branch to a file that `load` reads, and print the cursor that goes on from there."""
+    """Write all rows of a branch to a file that `load` reads, and print the cursor that goes on from there.
+
+    With a filter, the rows of these kinds and types are written, and the cursor goes on under the same filter.
+    """
     from omnigraph.cli.baseline import write_baseline
 
     graph = options.open_to_read(uri, store)
     try:
-        commit_id, cursor, rows = write_baseline(graph, branch or "main", out)
+        commit_id, cursor, rows = write_baseline(
+            graph, branch or "main", out, kinds=tuple(kind or ()), types=tuple(type_ or ()), ops=tuple(op or ())
+        )
     except OSError as error:
         raise InvalidArgument(f"{out} cannot be written: {error.strerror or error}") from error
     if json:

@@ -43,6 +43,14 @@ Schema = Annotated[Path, typer.Option("--schema", metavar="FILE", help="The .pg 
 DataLoss = Annotated[
     bool, typer.Option("--allow-data-loss", help="Remove what is dropped from the tables instead of hiding it.")
 ]
+Drop = Annotated[
+    list[str] | None,
+    typer.Option("--drop", metavar="NAME", help="Drop this type (Person) or property (Person.age); repeatable."),
+]
+Fresh = Annotated[
+    list[str] | None,
+    typer.Option("--fresh", metavar="NAME", help="Begin anew instead of restoring what was dropped; repeatable."),
+]
 
 
 @app.command("plan")
@@ -52,12 +60,16 @@ def plan(
     schema: Schema,
     branch: options.Branch = None,
     allow_data_loss: DataLoss = False,
+    drop: Drop = None,
+    fresh: Fresh = None,
     store: options.Store = None,
     json: options.Json = False,
 ) -> None:
-    """Show the steps from the schema of a branch to a file. Nothing is changed."""
+    """Show the steps from the schema of a branch to a file, and the digest that applies them. Nothing is changed."""
     graph = options.open_to_read(uri, store)
-    change = graph.schema.plan(_source(schema), allow_data_loss, branch or "main", path=str(schema))
+    change = graph.schema.plan(
+        _source(schema), allow_data_loss, branch or "main", drop=drop or (), fresh=fresh or (), path=str(schema)
+    )
     _print_change(graph.uri, change, json=json)
 
 
@@ -67,6 +79,14 @@ def apply(
     *,
     schema: Schema,
     branch: options.Branch = None,
+    plan: Annotated[
+        str | None, typer.Option("--plan", metavar="DIGEST", help="Apply exactly this plan, or nothing.")
+    ] = None,
+    drop: Drop = None,
+    allow_drops: Annotated[
+        bool, typer.Option("--allow-drops", help="Drop whatever the file does not declare.")
+    ] = False,
+    fresh: Fresh = None,
     allow_data_loss: DataLoss = False,
     message: Annotated[str | None, typer.Option("--message", metavar="TEXT", help="Why, for the history.")] = None,
     actor: options.Actor = None,
@@ -81,7 +101,10 @@ def apply(
     if allow_data_loss:
         options.require_consent(where, "schema apply --allow-data-loss", yes=yes, json=json)
     graph = options.open_to_write("schema apply", where, quiet=quiet)
-    change = graph.schema.apply(text, allow_data_loss, branch or "main", actor, message=message, path=str(schema))
+    change = graph.schema.apply(
+        text, allow_data_loss, branch or "main", actor, plan=plan, drop=drop or (), allow_drops=allow_drops,
+        fresh=fresh or (), message=message, path=str(schema),
+    )  # fmt: skip
     _print_change(graph.uri, change, json=json, applied=True)
 
 
@@ -89,7 +112,7 @@ def _print_change(uri: str, change: SchemaChange, *, json: bool, applied: bool =
     if json:
         print_json(
             {"uri": uri, "supported": change.supported, "step_count": len(change.steps),
-             "steps": [step.as_dict() for step in change.steps]}
+             "steps": [step.as_dict() for step in change.steps], "plan": change.digest, "drops": list(change.drops)}
             | ({"applied": change.applied} if applied else {})
             | {"graph_manifest_version": change.graph_manifest_version}
         )  # fmt: skip
@@ -99,6 +122,10 @@ def _print_change(uri: str, change: SchemaChange, *, json: bool, applied: bool =
         print_line(f"applied: {'yes' if change.applied else 'no'}")
     for step in change.steps:
         print_line(f"- {step}")
+    if change.steps and not applied:
+        print_line(f"plan: {change.digest}")
+    if change.drops and not applied:
+        print_line(f"drops: to be allowed by {' '.join(f'--drop {name}' for name in change.drops)}")
 
 
 @app.command("lint")

@@ -1,0 +1,110 @@
+"""What a schema change would do, what it is asked to do, and whether the two agree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from omnigraph.errors import DropNotAllowed, InvalidArgument, SchemaChangeRefused
+from omnigraph.schema.evolve import Migration, plan_migration
+from omnigraph.schema.kept import MigrationOptions
+from omnigraph.schema.steps import Step, refusal
+from omnigraph.versioning.commits import GraphCommit
+from omnigraph.versioning.manifest import ManifestState
+from omnigraph.versioning.repository import Repository
+from omnigraph.versioning.store import GraphStore, mint
+from omnigraph.write.kept import KeptRows
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaChange:
+    """The steps to a schema, and whether they were taken. Without steps there is nothing to apply.
+
+    `digest` names the plan: apply it with `plan=digest`, and nothing but these steps is taken.
+    """
+
+    steps: tuple[Step, ...]
+    applied: bool = False
+    commit: GraphCommit | None = None
+    graph_manifest_version: int | None = None
+    digest: str = ""
+
+    @property
+    def supported(self) -> bool:
+        """True when every step can be taken."""
+        return all(step.is_supported for step in self.steps)
+
+    @property
+    def drops(self) -> tuple[str, ...]:
+        """What the steps drop, by the names that an apply has to be given: `Person`, `Person.age`."""
+        return dropped_names(self.steps)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaRequest:
+    """A schema text to go to, and what is allowed on the way."""
+
+    text: str
+    options: MigrationOptions
+    path: str | None = None
+    allow_drops: bool = False
+    plan: str | None = None
+
+    @classmethod
+    def of(
+        cls, text: str, path: str | None, *, allow_data_loss: bool, drop: Iterable[str], fresh: Iterable[str],
+        allow_drops: bool = False, plan: str | None = None,
+    ) -> SchemaRequest:  # fmt: skip
+        """A request from the arguments of a call."""
+        options = MigrationOptions(allow_data_loss, _names(drop, "drop"), _names(fresh, "fresh"))
+        return cls(text=text, path=path, options=options, allow_drops=allow_drops, plan=plan)
+
+
+def _names(given: Iterable[str], option: str) -> frozenset[str]:
+    if isinstance(given, str):
+        raise InvalidArgument(f"{option} takes a list of names", hint=f'{option}=["{given}"]')
+    return frozenset(given)
+
+
+def plan_on(store: GraphStore, state: ManifestState, request: SchemaRequest) -> Migration:
+    """The steps from the schema of a state to the text that is asked for."""
+    current = store.catalog(state.schema_hash)
+    kept = KeptRows(store, state)
+    return plan_migration(current, request.text, mint, request.path, options=request.options, kept=kept)
+
+
+def plan_schema(repository: Repository, request: SchemaRequest, *, branch: str) -> SchemaChange:
+    """What applying a schema text would do. Of the data, only what a restore would bring back is counted."""
+    state = repository.head(branch)
+    migration = plan_on(repository.store, state, request)
+    digest = migration.digest(state.schema_hash)
+    return SchemaChange(migration.steps, graph_manifest_version=state.version, digest=digest)
+
+
+def require_allowed(migration: Migration, request: SchemaRequest) -> None:
+    """Raise for steps that the engine refuses, and for drops that nobody asked for by name."""
+    _require_supported(migration)
+    if request.allow_drops:
+        return
+    unasked = tuple(name for name in dropped_names(migration.steps) if name not in request.options.drop)
+    if unasked:
+        raise DropNotAllowed(unasked, migration.steps)
+
+
+def dropped_names(steps: Iterable[Step]) -> tuple[str, ...]:
+    """What some steps drop, each once."""
+    return tuple(dict.fromkeys(step.dropped for step in steps if step.dropped is not None))
+
+
+def _require_supported(migration: Migration) -> None:
+    refused = [step for step in migration.steps if not step.is_supported]
+    if refused:
+        first = refused[0]
+        code = first.fields.get("code")
+        shown = f"[{code}] {first.fields['reason']}" if code else refusal(first)
+        more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
+        raise SchemaChangeRefused(
+            f"{first.fields['entity']}: {shown}{more}",
+            migration.steps,
+            hint="`omnigraph schema plan` shows every step; nothing was changed",
+        )
