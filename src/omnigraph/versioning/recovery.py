@@ -184,7 +184,7 @@ class Recovery:
 
     def _is_expired(self, files: IntentFiles, now: dt.datetime) -> bool:
         settings = self._store.settings
-        return (now - files.renewed).total_seconds() > settings.lease + settings.lease_margin
+        return (now - files.renewed).total_seconds() >= settings.lease + settings.lease_margin
 
     def _describe(self, files: IntentFiles, expired: bool) -> PendingIntent:
         try:
@@ -274,20 +274,21 @@ class Recovery:
         resolved by `run`, and one whose lease is held may have a live owner: both are refused without `force`.
         """
         self._store.require_writable()
-        files = next((f for f in self._intents.list() if f.commit_id == operation_id), None)
+        pending = (f for f in self._intents.list() if f.parts != {"aborted"})
+        files = next((f for f in pending if f.commit_id == operation_id), None)
         if files is None:
             raise NotFound(f"there is no intent {operation_id!r}", hint="`omnigraph recovery list` shows them")
-        pending = self._describe(files, self._is_expired(files, self._store.store_clock()))
-        if not force and (pending.state != "invalid" or not pending.lease_expired):
-            what = "can be read" if pending.state != "invalid" else "is held: its owner may be alive"
+        found = self._describe(files, self._is_expired(files, self._store.store_clock()))
+        if not force and (found.state != "invalid" or not found.lease_expired):
+            what = "can be read" if found.state != "invalid" else "is held: its owner may be alive"
             raise ConflictError(
                 f"intent {operation_id} {what}", hint="`omnigraph recovery run` resolves it; --force discards it anyway"
             )
         self._intents.mark_aborted(operation_id)
         self._intents.quarantine(files)
         header = {
-            "actor": pending.actor, "writer_kind": pending.writer_kind or "unknown",
-            "branch": pending.branch, "tables": (),
+            "actor": found.actor, "writer_kind": found.writer_kind or "unknown",
+            "branch": found.branch, "tables": (),
         }  # fmt: skip
         return self._close(files, header, ROLLED_BACK, None, f"discarded: {reason}")
 
