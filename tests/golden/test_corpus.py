@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from omnigraph import Graph
-from omnigraph.cli.formats import cell_json
+from omnigraph.datatypes import json_value
 from omnigraph.query import bind_params, compile_query, parse_queries
 from omnigraph.query.format import format_query
 from omnigraph.query.ir import QueryIR
@@ -69,7 +69,7 @@ def tree(node: Any) -> str:
 
 
 def ordered(query: QueryIR, rows: list[Any]) -> list[str]:
-    lines = [json.dumps({k: cell_json(v) for k, v in row.items()}, ensure_ascii=False) for row in rows]
+    lines = [json.dumps({k: json_value(v) for k, v in row.items()}, ensure_ascii=False) for row in rows]
     return lines if query.order else sorted(lines)
 
 

@@ -85,15 +85,29 @@ def test_every_event_reaches_an_application_that_listens(tmp_path: Path, caplog:
     for number in range(66):
         graph.load({"Person": people(f"p{number}")})
     graph.maintenance.optimize()
+    graph.branches.create("gone")
+    graph.branches.delete("gone")
     graph.maintenance.cleanup(3, confirm=True, grace=0, force=True)
     told = events(caplog)
     names = {name for name, _ in told}
-    assert {"commit.published", "commit.conflict", "recovery", "fold", "optimize", "cleanup"} <= names
+    assert {
+        "commit.published",
+        "commit.conflict",
+        "recovery",
+        "fold",
+        "optimize",
+        "cleanup",
+        "branch.reclaimed",
+    } <= names
     fields = dict(told)
     assert fields["recovery"]["outcome"] == "RolledForward"
     assert fields["commit.conflict"]["code"] == "key_conflict"
     assert fields["cleanup"]["objects"] > 0
     assert fields["optimize"]["tables"]
+    assert fields["branch.reclaimed"]["branch"] == "gone"
+    insert = next(fields for name, fields in told if name == "commit.published")
+    assert "manifest_swap:1" in insert["calls"]
+    assert insert["storage_calls"] == sum(int(each.rpartition(":")[2]) for each in insert["calls"].split(","))
 
 
 class Conflicting:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.cli.formats import cell_json
+from omnigraph.datatypes import json_value
 
 if TYPE_CHECKING:
     from omnigraph.graph import Graph
@@ -61,4 +61,4 @@ def _value(value: Any) -> Any:
     if isinstance(value, bytes):
         return "base64:" + base64.b64encode(value).decode()
     # Whole numbers stay numbers here: the loader reads them exactly.
-    return value if isinstance(value, int) else cell_json(value)
+    return value if isinstance(value, int) else json_value(value)

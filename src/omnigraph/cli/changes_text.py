@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.cli.formats import cell_json, cell_text
+from omnigraph.cli.formats import cell_text
 from omnigraph.cli.output import clean, counted, print_line, print_table
+from omnigraph.datatypes import json_value
 
 if TYPE_CHECKING:
     from omnigraph.versioning.changes import EntityChange
@@ -17,7 +18,7 @@ MARKS = {"insert": "+", "update": "~", "delete": "-"}
 
 def change_json(change: EntityChange) -> dict[str, Any]:
     """A change with values that JSON can carry."""
-    return {name: cell_json(value) for name, value in change.as_dict().items()}
+    return {name: json_value(value) for name, value in change.as_dict().items()}
 
 
 def print_changes(changes: Iterable[EntityChange]) -> dict[str, int]:
@@ -65,7 +66,7 @@ def summary(counts: Mapping[str, int]) -> str:
 
 def conflict_json(conflict: Conflict) -> dict[str, Any]:
     """A conflict with values that JSON can carry."""
-    return {name: cell_json(value) for name, value in conflict.as_dict().items()}
+    return {name: json_value(value) for name, value in conflict.as_dict().items()}
 
 
 def print_conflicts(conflicts: Iterable[Conflict]) -> None:

@@ -3,40 +3,23 @@
 from __future__ import annotations
 
 import csv
-import datetime as dt
 import json
-import math
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.cli.output import clean, counted, print_json, print_line
+from omnigraph.datatypes import json_value
 
 if TYPE_CHECKING:
     from omnigraph.execution.result import Result, ResultStream
 
 MAX_CELL = 80
-_SAFE_INTEGER = 2**53 - 1
-
-
-def cell_json(value: Any) -> Any:
-    """A value in the JSON of results: dates as ISO text, what JSON numbers cannot carry as text."""
-    if isinstance(value, dt.datetime):
-        return value.astimezone(dt.UTC).strftime("%Y-%m-%dT%H:%M:%S.") + f"{value.microsecond // 1000:03d}Z"
-    if isinstance(value, dt.date):
-        return value.isoformat()
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
-    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > _SAFE_INTEGER:
-        return str(value)
-    if isinstance(value, dict):
-        return {k: cell_json(v) for k, v in value.items()}
-    return [cell_json(v) for v in value] if isinstance(value, list) else value
 
 
 def envelope(result: Result) -> dict[str, Any]:
     """The whole result as one JSON object."""
-    rows = [{k: cell_json(v) for k, v in row.items()} for row in result.to_pylist()]
+    rows = [{k: json_value(v) for k, v in row.items()} for row in result.to_pylist()]
     return {
         **_heading(result),
         "columns": result.columns,
@@ -55,7 +38,7 @@ def _heading(result: Result | ResultStream) -> dict[str, Any]:
 
 def cell_text(value: Any) -> str:
     """A value as people read it."""
-    shown = cell_json(value)
+    shown = json_value(value)
     if shown is None:
         return "null"
     if isinstance(shown, bool):
@@ -107,7 +90,7 @@ def print_as_jsonl(result: Result | ResultStream) -> None:
     print_line(json.dumps({"kind": "metadata", **_heading(result)}, ensure_ascii=False))
     for batch in result.to_batches():
         for row in rows_of(batch):
-            print_line(json.dumps({k: cell_json(v) for k, v in row.items()}, ensure_ascii=False))
+            print_line(json.dumps({k: json_value(v) for k, v in row.items()}, ensure_ascii=False))
 
 
 def print_as_json(result: Result) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 from omnigraph.versioning.changes import ChangeFilter, EntityChange, changes_of
 from omnigraph.versioning.commits import GraphCommit
 from omnigraph.versioning.refs import MAIN
 from omnigraph.versioning.repository import CommitFilter, Repository
+from omnigraph.write.export_history import HistoryExport, export_history
 
 
 class Commits:
@@ -32,6 +34,10 @@ class Commits:
         """The newest commit of a branch."""
         state = self._repository.head(branch)
         return state.commits[state.head]
+
+    def export(self, target: str | os.PathLike[str], branch: str = MAIN) -> HistoryExport:
+        """Write every commit of a branch with what it changed, oldest first, as JSON lines."""
+        return export_history(self._repository, target, branch)
 
     def changes(
         self, commit_id: str, kinds: tuple[str, ...] = (), types: tuple[str, ...] = (), ops: tuple[str, ...] = ()

@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from omnigraph import logs
 from omnigraph.errors import OmnigraphError
 from omnigraph.maintenance.roots import ManifestHistory, Pin, Retention, Roots, find_roots
 from omnigraph.storage.failpoints import Point, hit
@@ -260,6 +261,10 @@ class Collector:
             self._repository.claims.retire(gone)
         except OmnigraphError as error:
             return replace(part, objects=(), error=error.message)
+        for branch in gone:
+            logs.event(
+                "branch.reclaimed", graph=self._store.root.uri, branch=branch.name, incarnation=branch.native_branch
+            )
         return replace(part, objects=tuple(info for info in part.objects if info.path in removed))
 
     def _remove_directories(self, parts: Iterable[Condemned]) -> None:

@@ -7,7 +7,6 @@ very rows keep changing is planned again, and left for the next run after some a
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +19,7 @@ from omnigraph.maintenance.indices import TEXT, index_status, suitable_indexes
 from omnigraph.storage.compaction import TARGET_ROWS, prepare
 from omnigraph.storage.crew import HERE, Crew
 from omnigraph.storage.failpoints import Point, hit
+from omnigraph.storage.options import whole_number
 from omnigraph.versioning.commits import GraphCommit
 from omnigraph.versioning.manifest import ManifestState
 from omnigraph.versioning.plan import Pin, PublishPlan, TableChange
@@ -154,10 +154,7 @@ def _due(repository: Repository, branch: str, wanted: Thresholds, target_rows: i
 
 def concurrency() -> int:
     """How many tables are worked on at once."""
-    text = os.environ.get(CONCURRENCY_VARIABLE, "8")
-    if not (text.isascii() and text.isdigit() and len(text) <= 4 and int(text) >= 1):
-        raise InvalidArgument(f"{CONCURRENCY_VARIABLE} is {text[:40]!r}", hint="use a whole number above 0")
-    return int(text)
+    return whole_number(CONCURRENCY_VARIABLE, 8)
 
 
 class _Optimizer:

@@ -1,30 +1,40 @@
-"""Counting the calls that reach storage, for people who want to know what a command costs. Off, it is one comparison.
+"""Counting the calls that reach storage: of a command, for people who want to know what it costs, and of each write.
 
-One call may be several requests: opening a Lance version on an object store reads its manifest and what that names.
+One call may be several requests: a commit of Lance puts a transaction and a version. What an object store is asked is
+counted by the store.
 """
 
 from __future__ import annotations
 
+import contextvars
 import threading
 from collections import Counter
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypeVar
 
 from omnigraph.storage import forking
 
+T = TypeVar("T")
 _counts: Counter[str] | None = None
+_of_write: contextvars.ContextVar[Counter[str] | None] = contextvars.ContextVar("calls_of_write", default=None)
 _lock = threading.Lock()
 
 
 def record(kind: str) -> None:
-    """One more call of a kind, if anybody counts. Refused in a process that cannot make any."""
+    """One more call of a kind. Refused in a process that cannot make any."""
     if forking.is_forked:
         forking.refuse()
-    if _counts is not None:
+    mine = _of_write.get()
+    if _counts is not None or mine is not None:
         with _lock:
-            _counts[kind] += 1
+            for counts in (_counts, mine):
+                if counts is not None:
+                    counts[kind] += 1
 
 
 def start() -> Counter[str]:
-    """Count from now on; the counter fills as calls are made."""
+    """Count every call of the process from now on; the counter fills as calls are made."""
     global _counts
     _counts = Counter()
     return _counts
@@ -34,3 +44,21 @@ def stop() -> None:
     """Count no more."""
     global _counts
     _counts = None
+
+
+def begin_write() -> None:
+    """Count the calls of the write that begins in this thread, and of the pools that work for it."""
+    _of_write.set(Counter())
+
+
+def calls_of_write() -> Mapping[str, int]:
+    """The calls since the last write began in this thread. Who publishes for others counts what that takes as well."""
+    return dict(_of_write.get() or {})
+
+
+class CountedPool(ThreadPoolExecutor):
+    """Threads whose calls count for the write that gave them the work."""
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        """As ever, in the context of the caller."""
+        return super().submit(contextvars.copy_context().run, fn, *args, **kwargs)

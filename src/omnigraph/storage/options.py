@@ -54,6 +54,14 @@ def seconds(name: str) -> float | None:
     return value
 
 
+def whole_number(name: str, default: int) -> int:
+    """A variable that holds a number of things that are done at once."""
+    text = os.environ.get(name, "").strip() or str(default)
+    if not (text.isascii() and text.isdigit() and len(text) <= 4 and int(text) >= 1):
+        raise InvalidArgument(f"{name} is {shown(text)}", hint="use a whole number above 0")
+    return int(text)
+
+
 def s3_options(env: Mapping[str, str] | None = None) -> dict[str, str]:
     """Storage options for an `s3://` graph. `AWS_ENDPOINT_URL_S3` wins over `AWS_ENDPOINT_URL`."""
     env = os.environ if env is None else env

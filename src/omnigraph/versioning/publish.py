@@ -30,6 +30,7 @@ from omnigraph.errors import (
     StoreReplaced,
     StoreUnavailable,
 )
+from omnigraph.storage.calls import calls_of_write
 from omnigraph.storage.manifest_table import ManifestVersion
 from omnigraph.versioning import history
 from omnigraph.versioning.claims import Claims, ClaimStatus
@@ -182,10 +183,13 @@ class Publisher:
             attempt.pause_or_give_up()
 
     def _tell(self, attempt: _Attempt, commit: GraphCommit) -> None:
+        calls = calls_of_write()
         logs.event(
             "commit.published", graph=self._store.root.uri, branch=attempt.plan.branch, commit=commit.graph_commit_id,
             kind=commit.kind, version=commit.manifest_version, actor=commit.actor_id,
             tables=",".join(change.table_key for change in attempt.plan.changes), ms=attempt.milliseconds,
+            storage_calls=sum(calls.values()),
+            calls=",".join(f"{kind.replace(' ', '_')}:{count}" for kind, count in sorted(calls.items())) or None,
         )  # fmt: skip
 
     def _tell_failure(self, attempt: _Attempt, error: OmnigraphError) -> None:

@@ -19,12 +19,13 @@ from ulid import ULID
 from omnigraph.errors import InvalidArgument, ReadOnlyGraph, StoreUnavailable
 from omnigraph.errors.base import shown
 from omnigraph.schema.catalog import Catalog
+from omnigraph.storage.calls import CountedPool
 from omnigraph.storage.derived import DerivedStore
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.layout import RECOVERY, GraphRoot
 from omnigraph.storage.manifest_table import ManifestStore
 from omnigraph.storage.objects import ObjectStore
-from omnigraph.storage.options import s3_options, seconds, switch, with_client_timeout
+from omnigraph.storage.options import s3_options, seconds, switch, whole_number, with_client_timeout
 from omnigraph.storage.tables import TableStore
 from omnigraph.versioning.contracts import load_catalog
 
@@ -49,6 +50,7 @@ class Settings:
     superseded_grace: float = 3_600.0
     derived: bool = True
     derived_min_rows: int = 50_000
+    load_concurrency: int = 8
     query_max_rows: int = 50_000_000
     query_max_memory: int = 4 * 2**30
     query_max_seconds: float | None = None
@@ -57,7 +59,8 @@ class Settings:
     @classmethod
     def from_env(cls) -> Settings:
         """Defaults, with what the environment says where it says something."""
-        settings = replace(cls(derived=switch("OMNIGRAPH_DERIVED")), **_query_settings())
+        fixed = cls(derived=switch("OMNIGRAPH_DERIVED"), load_concurrency=whole_number("OMNIGRAPH_LOAD_CONCURRENCY", 8))
+        settings = replace(fixed, **_query_settings())
         lease = seconds("OMNIGRAPH_INTENT_LEASE")
         if lease is not None:
             settings = replace(settings, lease=lease, lease_margin=min(settings.lease_margin, lease))
@@ -167,6 +170,11 @@ class GraphStore:
         return ThreadPoolExecutor(max_workers=1, thread_name_prefix="omnigraph-upkeep")
 
     @cached_property
+    def writers(self) -> ThreadPoolExecutor:
+        """Threads that write the data files of loads. Committing them is nobody's but the caller's."""
+        return CountedPool(max_workers=self.settings.load_concurrency, thread_name_prefix="omnigraph-load")
+
+    @cached_property
     def workers(self) -> ThreadPoolExecutor:
         """Threads for work on several tables at once."""
-        return ThreadPoolExecutor(max_workers=8, thread_name_prefix="omnigraph")
+        return CountedPool(max_workers=8, thread_name_prefix="omnigraph")

@@ -63,7 +63,7 @@ def export_rows(
     for entity in chosen:
         path = os.path.join(root, f"{entity.kind}s", f"{entity.name}.{format}")
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        with _replacing(path) as part:
+        with replacing(path) as part:
             rows[entity.table_key] = _FILES[format](entity, source.pieces(entity), part)
         written.append(path)
     return ExportResult(rows, tuple(written), state.head)
@@ -120,12 +120,12 @@ def _jsonl_target(target: str | os.PathLike[str] | IO[bytes]) -> Iterator[tuple[
         return
     path = os.fspath(target)
     compression = {".gz": "gzip", ".zst": "zstd"}.get(os.path.splitext(path)[1])
-    with _replacing(path) as part, pa.output_stream(part, compression=compression) as stream:
+    with replacing(path) as part, pa.output_stream(part, compression=compression) as stream:
         yield stream, (path,)
 
 
 @contextmanager
-def _replacing(path: str) -> Iterator[str]:
+def replacing(path: str) -> Iterator[str]:
     """A file that takes its name when it is complete."""
     part = f"{path}.part"
     try:

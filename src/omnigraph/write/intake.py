@@ -112,7 +112,7 @@ class Intake:
         if self._writing is not None:
             self._writing.result()
         rows, mine.held, mine.held_bytes = pa.concat_tables(mine.held), [], 0
-        self._writing = self._store.workers.submit(self._write, mine.entity.table_key, rows)
+        self._writing = self._store.writers.submit(self._write, mine.entity.table_key, rows)
         mine.writes.append(self._writing)
 
     def _write(self, key: str, rows: pa.Table) -> tuple[WrittenFragment, ...]:
@@ -134,7 +134,7 @@ class Intake:
             return (*(fragment for each in mine.writes for fragment in each.result()), *rest)
 
         many = list(self.gathered.values())
-        written = map(write, many) if len(many) == 1 else self._store.workers.map(write, many)
+        written = map(write, many) if len(many) == 1 else self._store.writers.map(write, many)
         return dict(zip(self.gathered, written, strict=True))
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from omnigraph import Graph
-from omnigraph.cli.formats import cell_json
+from omnigraph.datatypes import json_value
 from tests.unit.cli.conftest import Cli
 
 FRIENDS = (
@@ -137,8 +137,8 @@ def test_explain(cli: Cli, graph: Graph) -> None:
 
 def test_values_that_json_cannot_carry() -> None:
     moment = dt.datetime(2024, 2, 29, 12, 34, 56, 789_000, tzinfo=dt.UTC)
-    assert cell_json(moment) == "2024-02-29T12:34:56.789Z"
-    assert cell_json([dt.date(2024, 1, 2), float("nan"), float("-inf"), 2**63, 2**53 - 1, True]) == [
+    assert json_value(moment) == "2024-02-29T12:34:56.789Z"
+    assert json_value([dt.date(2024, 1, 2), float("nan"), float("-inf"), 2**63, 2**53 - 1, True]) == [
         "2024-01-02", "NaN", "-Infinity", str(2**63), 2**53 - 1, True,
     ]  # fmt: skip
 

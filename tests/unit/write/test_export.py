@@ -151,3 +151,26 @@ def test_blobs(things: Graph) -> None:
             things.blobs.get("node:Thing", largest, "blob", **options)
     with pytest.raises(InvalidValue, match="external URI"):
         things.load([{"type": "Thing", "data": {"key": 9, "blob": "file:///etc/passwd"}}])
+
+
+def test_history_is_exported_with_what_each_commit_changed(tmp_path: Path) -> None:
+    graph = Graph.init(tmp_path / "g", "node P { name: String @key  born: Date? }")
+    graph.load([{"type": "P", "data": {"name": "a", "born": "2020-02-29"}}], actor="ann", message="first")
+    graph.load([{"type": "P", "data": {"name": "a", "born": None}}], "merge")
+    graph.delete("P", ["a"])
+    graph.maintenance.optimize()
+    done = graph.commits.export(tmp_path / "history.jsonl")
+    lines = [json.loads(line) for line in (tmp_path / "history.jsonl").read_text().splitlines()]
+    assert [line["commit"]["graph_commit_id"] for line in lines] == [
+        commit.graph_commit_id for commit in reversed(graph.commits.list())
+    ]
+    assert (done.commits, done.changes, done.reclaimed) == (len(lines), 3, 0)
+    assert [[(c["op"], c["before"], c["after"]) for c in line["changes"]] for line in lines[1:4]] == [
+        [("insert", None, {"id": "a", "name": "a", "born": "2020-02-29"})],
+        [("update", {"id": "a", "name": "a", "born": "2020-02-29"}, {"id": "a", "name": "a", "born": None})],
+        [("delete", {"id": "a", "name": "a", "born": None}, None)],
+    ]
+    assert (lines[1]["commit"]["actor_id"], lines[1]["commit"]["message"]) == ("ann", "first")
+    graph.maintenance.cleanup(3, grace=0, force=True, confirm=True)
+    assert graph.commits.export(tmp_path / "later.jsonl").reclaimed > 0
+    assert not list(tmp_path.glob("*.part"))

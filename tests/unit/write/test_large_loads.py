@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,10 @@ import pytest
 
 from omnigraph import Graph
 from omnigraph.errors import DataError, DuplicateKey, MissingEndpoint
+from omnigraph.storage.failpoints import Point
 from omnigraph.write import files, intake, jsonl_columns
 from omnigraph.write.ids import fresh_ids
+from tests.support.graphs import while_armed
 
 SCHEMA = """
 node P { name: String @key  age: I32?  born: Date?  seen: DateTime?  v: Vector(2)?  tags: [String]?  f: F32?  b: Blob?
@@ -218,3 +221,24 @@ def test_one_line_among_others_that_are_written_in_another_way(tmp_path: Path, u
                 outcomes.append(error.message)
     assert outcomes[0] == outcomes[1]
     assert len(outcomes[0]) != 2 or len(outcomes[0][0]) == 81
+
+
+@pytest.mark.parametrize("limit", [1, 2])
+def test_data_files_are_written_by_so_many_threads_as_allowed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int
+) -> None:
+    """The limit is on writing only: the commit is one, and it is made by the caller."""
+    monkeypatch.setenv("OMNIGRAPH_LOAD_CONCURRENCY", str(limit))
+    graph = Graph.init(tmp_path / "g", "\n".join(f"node T{i} {{ name: String @key }}" for i in range(6)))
+    writers: set[str] = set()
+    committers: set[str] = set()
+    actions = {
+        Point.ROWS_WRITTEN: lambda: writers.add(threading.current_thread().name),
+        Point.BEFORE_SWAP: lambda: committers.add(threading.current_thread().name),
+    }
+    with while_armed(actions):
+        graph.load({f"T{i}": [{"name": f"n{j}"} for j in range(300)] for i in range(6)})
+    assert 1 <= len(writers) <= limit
+    assert all(name.startswith("omnigraph-load") for name in writers)
+    assert committers == {threading.current_thread().name}
+    assert len(graph.commits.list()) == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -33,6 +34,10 @@ def export(
     types: Annotated[
         list[str] | None, typer.Option("--type", metavar="TYPE", help="Only this type; may be repeated.")
     ] = None,
+    history: Annotated[
+        Path | None,
+        typer.Option("--history", metavar="FILE", help="Also every commit and its changes, as JSON lines."),
+    ] = None,
     branch: options.Branch = None,
     at: options.At = None,
     store: options.Store = None,
@@ -47,10 +52,14 @@ def export(
     result = graph.export(
         sys.stdout.buffer if out is None else out, format=format.value, snapshot=target, types=types or None
     )
+    told = graph.commits.export(history, branch or "main") if history is not None else None
     if json:
         print_json(
             {"uri": graph.uri, "graph_commit_id": result.graph_commit_id, "files": list(result.files),
-             "types": [{"type_key": key, "rows": count} for key, count in result.rows.items()]}
+             "types": [{"type_key": key, "rows": count} for key, count in result.rows.items()],
+             "history": None if told is None else asdict(told)}
         )  # fmt: skip
     elif out is not None:
         note(f"exported {counted(sum(result.rows.values()), 'entity')} to {out}")
+    if told is not None and not json:
+        note(f"exported {counted(told.commits, 'commit')} to {told.path}; {told.reclaimed} have been reclaimed")

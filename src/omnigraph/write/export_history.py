@@ -1,0 +1,55 @@
+"""Export of history: every commit of a branch, oldest first, one JSON line each, with what it changed.
+
+Rows are exported without history; this file is what keeps it when a graph is rebuilt elsewhere, or audited without the
+store. A commit whose versions cleanup has reclaimed has no changes to tell and says so.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from omnigraph.datatypes import json_value
+from omnigraph.errors import ChangeFeedGap
+from omnigraph.versioning.changes import changes_of
+from omnigraph.versioning.commits import GraphCommit
+from omnigraph.versioning.repository import Repository
+from omnigraph.write.export import replacing
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryExport:
+    """What was written. `reclaimed` counts the commits whose changes cannot be told any more."""
+
+    path: str
+    commits: int
+    changes: int
+    reclaimed: int
+
+
+def export_history(repository: Repository, target: str | os.PathLike[str], branch: str) -> HistoryExport:
+    """Write the history of a branch to a file, which gets its name when it is complete."""
+    path = os.fspath(target)
+    commits = changes = reclaimed = 0
+    with replacing(path) as part, open(part, "w", encoding="utf-8", newline="\n") as out:
+        for line in _lines(repository, branch):
+            commits += 1
+            changes += len(line["changes"] or ())
+            reclaimed += line["changes"] is None
+            out.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
+    return HistoryExport(path, commits, changes, reclaimed)
+
+
+def _lines(repository: Repository, branch: str) -> Iterator[dict[str, Any]]:
+    for commit in reversed(list(repository.commits(branch))):
+        yield {"commit": commit.to_json(), "changes": _changes(repository, commit)}
+
+
+def _changes(repository: Repository, commit: GraphCommit) -> list[dict[str, Any]] | None:
+    try:
+        return [json_value(change.as_dict()) for change in changes_of(repository, commit)]
+    except ChangeFeedGap:
+        return None
