@@ -13,7 +13,7 @@ from tests.unit.cli.conftest import Cli
 
 COMMIT_FIELDS = {
     "graph_commit_id", "graph_branch", "graph_manifest_version", "parent_commit_id", "merged_parent_commit_id",
-    "actor_id", "created_at", "kind", "op_class", "message",
+    "actor_id", "created_at", "kind", "op_class", "message", "recovery_for_actor",
 }  # fmt: skip
 
 
