@@ -163,7 +163,7 @@ TEXT_READERS: dict[str, tuple[list[str], Callable[[str], None]]] = {
     "job": ([JOB], lambda text: void(parse_job(text, Path("job.yaml")))),
     "lines": ([LINES, LINES * 40], lambda text: load_file("rows.jsonl", encoded(text))),
     "csv": ([CSV], lambda text: load_file("Person.csv", encoded(text))),
-    "cursor": ([json.dumps([1, "graph", "main", None, "01J"])], lambda text: read_cursor(text)),
+    "cursor": ([json.dumps([2, "graph", "main", None, "01J", [[], ["Person"], []]])], lambda text: read_cursor(text)),
 }
 
 

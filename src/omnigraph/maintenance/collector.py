@@ -10,7 +10,7 @@ from omnigraph import logs
 from omnigraph.errors import OmnigraphError
 from omnigraph.maintenance.roots import ManifestHistory, Pin, Retention, Roots, find_roots
 from omnigraph.storage.failpoints import Point, hit
-from omnigraph.storage.layout import CHANGES, DERIVED, HISTORY, LOCKS, MANIFEST, REFS, STAGING, manifest_path
+from omnigraph.storage.layout import CHANGES, CLOCKS, DERIVED, HISTORY, LOCKS, MANIFEST, REFS, STAGING, manifest_path
 from omnigraph.storage.locks import lock_path
 from omnigraph.storage.objects import ObjectInfo
 from omnigraph.storage.tracing import (
@@ -211,7 +211,7 @@ class Collector:
         live = {files.commit_id for files in self._repository.intents.list()}
         scratch = (info for info in objects.list(STAGING) if info.path.split("/")[1] not in live)
         doomed += [info for info in scratch if self._is_abandoned(info)]
-        unpublished = self._not_given_up(doomed)
+        unpublished = self._not_given_up(info for info in doomed if not info.path.startswith(CLOCKS))
         return Condemned(CONTROL, (*doomed, *self._derived(), *self._locks()), unpublished=unpublished)
 
     def _locks(self) -> Iterator[ObjectInfo]:

@@ -38,7 +38,8 @@ _WRAPPER = re.compile(
 )
 _REQUEST = re.compile(r"(?:Error performing list request: )?Error performing [A-Z]+ \S+ in [^\n]*? - ", re.DOTALL)
 _STATUS = re.compile(r"Server returned non-2xx status code: (\d{3})\b")
-_OS_ERROR = re.compile(r"\(os error (\d+)\)$")
+# Behind what the system calls the error, or at the very end: not inside a path or an answer.
+_OS_ERROR = re.compile(r"^[^/\"\n]*\(os error (\d+)\)|\(os error (\d+)\)$")
 _PRIVILEGES = re.compile(r"The operation lacked (?:the necessary privileges|valid authentication credentials)")
 _NOT_FOUND = re.compile(r"Not found: |Dataset at path .* was not found|Object at location .* not found: ", re.DOTALL)
 _CORRUPT = re.compile(
@@ -77,12 +78,12 @@ def _status_of(variant: str) -> int | None:
     return int(found[1]) if found is not None else 0
 
 
-def _errno_of(error: BaseException, message: str) -> int | None:
+def _errno_of(error: BaseException, variant: str) -> int | None:
     code = getattr(error, "errno", None)
     if isinstance(code, int):
         return code
-    found = _OS_ERROR.search(message)
-    return int(found[1]) if found is not None else None
+    found = _OS_ERROR.search(variant)
+    return int(found[1] or found[2]) if found is not None else None
 
 
 def translate(error: BaseException, doing: str) -> OmnigraphError:
@@ -97,7 +98,7 @@ def translate(error: BaseException, doing: str) -> OmnigraphError:
             f"{doing} failed: there are no credentials for S3",
             hint="set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (and AWS_REGION, AWS_ENDPOINT_URL where needed)",
         )
-    code, status = _errno_of(error, full), _status_of(variant)
+    code, status = _errno_of(error, variant), _status_of(variant)
     if code in _NO_ROOM or status == 507:
         return StoreFull(
             message, hint="free some space and repeat it; what was not acknowledged did not happen, the rest is safe"

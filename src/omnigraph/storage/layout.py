@@ -40,6 +40,8 @@ AUDIT = "_graph_commit_recoveries.lance"
 LOCKS = "__locks"
 QUARANTINE = "__quarantine"
 STAGING = "__staging"
+CLOCKS = f"{STAGING}/clock-"
+"""Probes of the store's clock: put, looked at, removed."""
 DERIVED = "__derived"
 
 # What names in a store look like. Whatever is read from one has to match before it is used as a path.

@@ -22,7 +22,7 @@ from omnigraph.schema.catalog import Catalog
 from omnigraph.storage.calls import CountedPool
 from omnigraph.storage.derived import DerivedStore
 from omnigraph.storage.durability import Durability
-from omnigraph.storage.layout import RECOVERY, GraphRoot
+from omnigraph.storage.layout import CLOCKS, GraphRoot
 from omnigraph.storage.manifest_table import ManifestStore
 from omnigraph.storage.objects import ObjectStore
 from omnigraph.storage.options import s3_options, seconds, switch, whole_number, with_client_timeout
@@ -139,7 +139,7 @@ class GraphStore:
         """Now, by the clock that stamps the store's objects: the only clock by which ages of objects are measured."""
         if self.read_only:  # it may not write a probe, and nothing that it finds old is touched
             return dt.datetime.now(dt.UTC)
-        path = f"{RECOVERY}/clock-{mint()}"
+        path = f"{CLOCKS}{mint()}"
         self.objects.put_new(path, b"", flush=False)
         stamped = self.objects.modified(path)
         self.objects.delete([path])

@@ -77,7 +77,7 @@ def test_taken_and_forbidden_names(cli: Cli, graph: Graph, schema_file: Path) ->
     assert cli("branch", "create", "exp", *store).code == 0
     assert "branch 'exp' exists" in cli("branch", "create", "exp", *store).err
     assert "is not a branch name" in cli("branch", "create", "a b", *store).err
-    assert "belong to the system" in cli("branch", "create", "__x", *store).err
+    assert "belongs to the system" in cli("branch", "create", "__manifest", *store).err
     assert "'main' cannot be deleted" in cli("branch", "delete", "main", *store).err
     assert "already" in cli("init", graph.uri, "--schema", schema_file).err
 
