@@ -1,7 +1,7 @@
 """The log of operations: one line when an operation is invoked and one when it has ended, from every process.
 
-A process writes each line with one call and goes on; what it wrote survives its death. An operation that was invoked and
-has no second line is `pending`: its process died, and it may have happened or not.
+A process writes each line with one call and goes on; what it wrote survives its death. An operation that was invoked
+and has no second line is `pending`: its process died, and it may have happened or not.
 """
 
 from __future__ import annotations

@@ -139,6 +139,7 @@ def serve(role: Role) -> None:
         except BaseException:
             with (role.folder / "crashes").open("a") as out:
                 out.write(f"{role.name}-{thread}\n{traceback.format_exc()}\n")
+            raise
 
     with _clock(role.shift):
         threads = [threading.Thread(target=loop, args=(number,), daemon=True) for number in range(role.threads)]
