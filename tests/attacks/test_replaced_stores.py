@@ -3,6 +3,7 @@ old is answered as if it were new."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import subprocess
@@ -151,3 +152,19 @@ def test_a_store_that_was_copied_onto_itself_is_the_same(graph: Graph, tmp_path:
     restored(graph, backup)
     graph.load({"Person": people("bob")})
     assert names(Graph.open(graph.uri)) == {"ann", "bob"}
+
+
+def test_a_thread_that_reads_while_another_publishes_does_not_take_the_store_for_replaced(graph: Graph) -> None:
+    """It has opened version 3 when the other one makes version 4 known to the handle they share."""
+    names(graph)
+    Graph.open(graph.uri).load({"Person": people("bob")})
+    probes = itertools.count(1)
+
+    def publish() -> None:
+        if next(probes) == 3:  # is there a version 3? a version 4? and then the look at the file of version 3
+            failpoints.arm(None)
+            graph.load({"Person": people("cyd")})
+
+    with while_armed({Point.OBJECT_BEFORE_PROBE: publish}):
+        assert graph.snapshot().version == 4
+    assert names(graph) == {"ann", "bob", "cyd"}

@@ -196,9 +196,11 @@ class Checker:
             return self.states[parent or ""]
         common = self._ancestry(parent) & self._ancestry(merged)
         beaten = {older for each_id in common for older in self._ancestry(each_id) if older != each_id}
-        [base, *others] = sorted(common - beaten)
-        if others:
-            self.report.counts["merges with several bases"] += 1
+        candidates = [self.store.commits[each_id] for each_id in common - beaten]
+        base = max(candidates, key=lambda c: (c.manifest_version, c.created_at, c.graph_commit_id)).graph_commit_id
+        self.report.counts["merges with several bases"] += len(candidates) > 1
+        if each.result.get("base", base) != base:
+            self.report.find(f"merged from another base than {base}", f"{commit} {each}")
         strategy = each.arguments["strategy"]
         ours, theirs = self.states[parent], self.states[merged]
         try:

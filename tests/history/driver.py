@@ -14,7 +14,7 @@ import shutil
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
@@ -184,8 +184,13 @@ class Driver:
         if os.path.exists(self.uri):  # what somebody wrote who had not noticed
             os.rename(self.uri, self.folder / f"debris-{self.started}-{len(self.aways)}")
         os.rename(elsewhere, self.uri)
-        self.aways.append(Away(begun, ticks()))
+        self._was_away(Away(begun, ticks()))
         self._count("moves")
+
+    def _was_away(self, away: Away) -> None:
+        self.aways.append(away)
+        with (self.folder / "aways").open("a") as out:  # for whoever looks at a failed run
+            out.write(f"{asdict(away)}\n")
 
     def _at_rest(self, action: Callable[[], None]) -> None:
         """Do something while every thread of every process rests."""
@@ -219,7 +224,7 @@ class Driver:
             begun = ticks()
             os.rename(self.uri, self.folder / f"replaced-{len(self.aways)}")
             os.rename(self.folder / "copy", self.uri)
-            self.aways.append(Away(begun, ticks(), self.copied))
+            self._was_away(Away(begun, ticks(), self.copied))
             shutil.rmtree(self.folder / f"replaced-{len(self.aways) - 1}")
             self.copied = None
 
