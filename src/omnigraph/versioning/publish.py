@@ -168,6 +168,9 @@ class Publisher:
                 won = self._swap(tip, opened, history.settle(self._store.objects, target), attempt.unflushed())
             except StoreReplaced:
                 raise
+            except OutcomeUnknown:  # applied, and then the store was gone: no further look may be taken for an answer
+                attempt.unknown_slot = target.version
+                raise
             except StorageError as error:
                 attempt.unknown_slot = target.version
                 self._require_hope(tip, attempt, error)
@@ -210,7 +213,8 @@ class Publisher:
         """Swap strictly; False when the slot was taken, or was free only because it lies in a reclaimed past.
 
         A free slot alone proves nothing: a collector may have emptied it, the branch may be deleted, the store may be
-        another one. So after the swap the objects of the claim are listed, whatever any clock says.
+        another one. So after the swap the objects of the claim are listed, whatever any clock says. Where the store
+        turns out to be another one, nobody knows which of the two the swap was applied to.
         """
         rows = tip.rows.rows(target)
         try:
@@ -218,20 +222,32 @@ class Publisher:
         except CommitLost:
             tip.reload()
             return False
-        status = self._claims.status(tip.native_branch) if target.closed else self._require_standing(tip)
+        try:
+            status = self._claims.status(tip.native_branch) if target.closed else self._require_standing(tip)
+            if target.version >= status.floor:
+                tip.require_same_store(opened, status.floor)
+        except StoreReplaced as error:
+            raise OutcomeUnknown(target.head) from error
         if target.version < status.floor:
             tip.reload()
             return False
-        tip.require_same_store(opened, status.floor)
         tip.advance(target, swapped, ticks(), rows)
         return True
 
     def _require_standing(self, tip: BranchTip) -> ClaimStatus:
-        """What the claim of a branch says, if it says that the branch is there."""
+        """What the claim of a branch says, if it says that the branch is there.
+
+        A claim that is gone was collected, or is in another place together with the whole store: main's claim tells.
+        """
         status = self._claims.status(tip.native_branch)
         if status.is_open:
             return status
-        if tip.native_branch is None:
+        is_there = status.is_closed or self._claims.status(None).is_open
+        if is_there and not status.is_closed:  # the store may have been away when the first look was taken
+            status = self._claims.status(tip.native_branch)
+            if status.is_open:
+                return status
+        if not is_there:
             raise StoreReplaced(
                 f"{self._store.root.uri} does not hold the graph that this handle has opened: it was moved or replaced",
                 hint="check the location, then open the graph again; this write did not happen",

@@ -209,14 +209,16 @@ class BranchTip:
         )
 
     def require_same_store(self, base: ManifestVersion, floor: int) -> None:
-        """After a swap: the version it was built on is still there, or a collector says that it may be gone.
+        """After a swap: the version it was built on is still there, or a collector says that it may be gone, and so is
+        the version that it made.
 
         On an object store, where a look costs a request and nothing is replaced within seconds, the claim is the proof.
         """
         if not self._store.root.is_local:
             return
         identity = self._identify(base.version)
-        if identity is None and floor <= base.version:
+        is_gone = identity is None and floor <= base.version
+        if is_gone or (self._identify(base.version + 1) is None and floor <= base.version + 1):
             raise self._replaced(self._known[0] if self._known is not None else self.state())
         with self._lock:
             known, seen = self._known, self._identity
