@@ -143,7 +143,7 @@ class Driver:
         if self.plan.moves:
             kinds |= {self._move: 1, self._copy: 1, self._restore: 1}
         if self.proxy is not None:
-            kinds[self._add_faults] = 12
+            kinds[self._add_faults] = 30  # a cleanup takes many requests, and some of them have to come to an end
         end = ticks() + self.plan.seconds
         while ticks() < end and not (self.folder / "crashes").exists():
             time.sleep(self.chance.uniform(*self.plan.interval))
