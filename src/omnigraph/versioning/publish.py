@@ -135,24 +135,24 @@ class Publisher:
     def close_branch(self, tip: BranchTip) -> None:
         """Publish the version by which readers see that a branch was deleted. Its claim says so already."""
         self._store.require_writable()
-        deadline = ticks() + self._store.settings.publish_deadline
         with tip.turn():
-            while True:
-                state, opened = tip.swap_base()
-                if state.closed:
-                    return
-                if ticks() > deadline:
-                    raise PublishContention(f"branch {tip.branch!r} is too busy to be closed; try again")
-                if self._swap(tip, opened, replace(state, closed=True, version=state.version + 1), ()):
-                    return
+            self._close_in_turn(tip)
+
+    def _close_in_turn(self, tip: BranchTip) -> None:
+        deadline = ticks() + self._store.settings.publish_deadline
+        while True:
+            state, opened = tip.swap_base()
+            if state.closed:
+                return
+            if ticks() > deadline:
+                raise PublishContention(f"branch {tip.branch!r} is too busy to be closed; try again")
+            if self._swap(tip, opened, replace(state, closed=True, version=state.version + 1), ()):
+                return
 
     def _until_published(self, tip: BranchTip, attempt: _Attempt) -> GraphCommit:
         while True:
             state, opened = tip.swap_base()
-            done = history.find(self._store.objects, state, attempt.plan.commit_id)
-            if done is None and attempt.plan.idempotency_key is not None:
-                # The same request may have come through another handle or process meanwhile.
-                done = history.find_request(self._store.objects, state, attempt.plan.idempotency_key)
+            done = self._find_published(attempt.plan, state)
             if done is not None:
                 if attempt.unknown_slot is not None:  # the swap was applied and nobody has looked at the claim since
                     self._require_standing(tip)
@@ -168,6 +168,11 @@ class Publisher:
                 won = self._swap(tip, opened, history.settle(self._store.objects, target), attempt.unflushed())
             except StoreReplaced:
                 raise
+            except BranchGone:
+                # The version that was swapped does not count, and who looks at the manifest only must not see it.
+                with contextlib.suppress(StorageError, PublishContention):
+                    self._close_in_turn(tip)
+                raise
             except OutcomeUnknown:  # applied, and then the store was gone: no further look may be taken for an answer
                 attempt.unknown_slot = target.version
                 raise
@@ -182,6 +187,13 @@ class Publisher:
                 self._tell(attempt, commit)
                 return commit
             attempt.pause_or_give_up()
+
+    def _find_published(self, plan: PublishPlan, state: ManifestState) -> GraphCommit | None:
+        """The plan's own commit, or that of the same request, which another handle or process may have sent meanwhile."""
+        done = history.find(self._store.objects, state, plan.commit_id)
+        if done is None and plan.idempotency_key is not None:
+            done = history.find_request(self._store.objects, state, plan.idempotency_key)
+        return done
 
     def _tell(self, attempt: _Attempt, commit: GraphCommit) -> None:
         logs.event(
