@@ -19,7 +19,7 @@ from typing import Any
 import time_machine
 
 from omnigraph import Graph
-from omnigraph.errors import OmnigraphError, OutcomeUnknown, StorageError, StoreReplaced
+from omnigraph.errors import GraphNotFound, OmnigraphError, OutcomeUnknown, StorageError, StoreReplaced
 from omnigraph.versioning.store import Settings
 from tests.history import operations
 from tests.history.log import FAIL, OK, UNKNOWN, OperationLog
@@ -27,6 +27,8 @@ from tests.history.log import FAIL, OK, UNKNOWN, OperationLog
 COMMITS = frozenset({"load", "mutate", "delete", "merge", "schema"})
 """What ends as a commit: its failure is certain unless it is called unknown. Names are put and removed without one."""
 RESENT = 3
+PATIENCE = 0.1
+"""Before the next operation where the store was not there."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,8 @@ class Runner:
             result = self._send(graph, arguments)
         except OmnigraphError as error:
             self.log.end(op, self._outcome(arguments, error), **_told(error))
+            if isinstance(error, (StorageError, GraphNotFound)):
+                time.sleep(PATIENCE)
             if isinstance(error, StoreReplaced) and chooser.chance.random() < 0.4:
                 self.reopen(graph)
             return

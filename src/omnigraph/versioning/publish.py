@@ -189,7 +189,7 @@ class Publisher:
             attempt.pause_or_give_up()
 
     def _find_published(self, plan: PublishPlan, state: ManifestState) -> GraphCommit | None:
-        """The plan's own commit, or that of the same request, which another handle or process may have sent meanwhile."""
+        """The plan's own commit, or that of the same request, which may have come through another handle or process."""
         done = history.find(self._store.objects, state, plan.commit_id)
         if done is None and plan.idempotency_key is not None:
             done = history.find_request(self._store.objects, state, plan.idempotency_key)
