@@ -184,7 +184,10 @@ class Graph:
                 idempotency_key=idempotency_key, max_entities=max_entities,
             )  # fmt: skip
 
-        first = request(fresh=False)
+        try:
+            first = request(fresh=False)
+        except OmnigraphError:  # of a state that is some seconds old: the newest may have what is missing there
+            first = request(fresh=True)
         if not first.only_inserts:
             return mutate(self._repository, first)
         return reprepared(

@@ -3,21 +3,23 @@ old is answered as if it were new."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from omnigraph import Graph
-from omnigraph.errors import OmnigraphError, StorageError, StoreReplaced
+from omnigraph.errors import OmnigraphError, OutcomeUnknown, StorageError, StoreReplaced
 from omnigraph.storage import failpoints
 from omnigraph.storage.failpoints import Point
 from omnigraph.storage.layout import version_file
-from tests.support.graphs import SMALL, armed, people, while_armed
+from tests.support.graphs import EXPIRED, SMALL, armed, knows, people, while_armed
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -151,3 +153,93 @@ def test_a_store_that_was_copied_onto_itself_is_the_same(graph: Graph, tmp_path:
     restored(graph, backup)
     graph.load({"Person": people("bob")})
     assert names(Graph.open(graph.uri)) == {"ann", "bob"}
+
+
+def test_a_thread_that_reads_while_another_publishes_does_not_take_the_store_for_replaced(graph: Graph) -> None:
+    """It has opened version 3 when the other one makes version 4 known to the handle they share."""
+    names(graph)
+    Graph.open(graph.uri).load({"Person": people("bob")})
+    probes = itertools.count(1)
+
+    def publish() -> None:
+        if next(probes) == 3:  # is there a version 3? a version 4? and then the look at the file of version 3
+            failpoints.arm(None)
+            graph.load({"Person": people("cyd")})
+
+    with while_armed({Point.OBJECT_BEFORE_PROBE: publish}):
+        assert graph.snapshot().version == 4
+    assert names(graph) == {"ann", "bob", "cyd"}
+
+
+def moved_at(point: Point, graph: Graph, elsewhere: Path) -> dict[str, Callable[[], None]]:
+    """The store is gone from this point on."""
+
+    def move() -> None:
+        failpoints.arm(None)
+        shutil.move(graph.uri, elsewhere)
+
+    return {point: move}
+
+
+def put_back(graph: Graph, elsewhere: Path) -> Graph:
+    shutil.rmtree(graph.uri, ignore_errors=True)  # what was written there meanwhile
+    shutil.move(elsewhere, graph.uri)
+    fresh = Graph.open(graph.uri, settings=EXPIRED)
+    fresh.recovery.run()
+    return fresh
+
+
+@pytest.mark.parametrize("branch", ["main", "dev"])
+def test_a_write_whose_store_goes_after_its_swap_is_of_unknown_outcome(
+    graph: Graph, tmp_path: Path, branch: str
+) -> None:
+    """Where the store was only away for a moment, the write is visible when it comes back."""
+    graph.branches.create("dev")
+    elsewhere = tmp_path / "elsewhere"
+    with while_armed(moved_at(Point.BEFORE_ACK, graph, elsewhere)), pytest.raises(OutcomeUnknown) as caught:
+        graph.load({"Person": people("bob")}, branch=branch)
+    fresh = put_back(graph, elsewhere)
+    assert fresh.commits.get(caught.value.commit_id).manifest_branch == branch
+    assert set(fresh.rows("node:Person", branch)["name"].to_pylist()) == {"ann", "bob"}
+
+
+def test_an_intent_that_could_not_be_withdrawn_because_its_store_is_gone_is_of_unknown_outcome(
+    graph: Graph, tmp_path: Path
+) -> None:
+    """Its withdrawal lands where the store was; when the store comes back, recovery finishes the write."""
+    elsewhere = tmp_path / "elsewhere"
+    rows = {"Person": people("bob"), "Knows": knows(("bob", "ann"))}
+    with while_armed(moved_at(Point.INTENT_COMPLETED, graph, elsewhere)), pytest.raises(OutcomeUnknown) as caught:
+        graph.load(rows)
+    fresh = put_back(graph, elsewhere)
+    assert fresh.commits.get(caught.value.commit_id).actor_id == "omnigraph:recovery"
+    assert names(fresh) == {"ann", "bob"}
+
+
+@pytest.mark.parametrize("flushing", ["on", "off"])
+def test_a_swap_into_a_directory_that_was_only_there_for_a_moment_is_not_acknowledged(
+    graph: Graph, tmp_path: Path, flushing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store is away for the swap and back for the looks that follow it. A flush fails and the swap is repeated."""
+    monkeypatch.setenv("OMNIGRAPH_FSYNC", flushing)
+    graph = Graph.open(graph.uri)
+    elsewhere, debris = tmp_path / "elsewhere", tmp_path / "debris"
+
+    def move_back() -> None:
+        failpoints.arm(None)
+        shutil.move(graph.uri, debris)
+        shutil.move(elsewhere, graph.uri)
+
+    def move_away() -> None:
+        failpoints.arm({Point.SWAPPED: move_back})
+        shutil.move(graph.uri, elsewhere)
+        for folder in ("_versions", "_transactions"):
+            (Path(graph.uri) / "__manifest" / folder).mkdir(parents=True)
+
+    with while_armed({Point.BEFORE_SWAP: move_away}):
+        if flushing == "on":
+            assert graph.load({"Person": people("bob")}).commit is not None
+        else:
+            with pytest.raises(OutcomeUnknown):
+                graph.load({"Person": people("bob")})
+    assert names(Graph.open(graph.uri)) == ({"ann", "bob"} if flushing == "on" else {"ann"})

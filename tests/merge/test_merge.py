@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 import pytest
+import time_machine
 
 from omnigraph import Graph
 from omnigraph.errors import InvalidArgument, MergeConflict
-from omnigraph.versioning.ancestry import merge_bases
+from omnigraph.versioning.ancestry import merge_bases, parents
 from tests.support.graphs import SMALL, knows, people
 
 
@@ -225,3 +228,20 @@ def test_unique_and_cardinality_between_branches(tmp_path) -> None:
     with pytest.raises(MergeConflict) as caught:
         graph.branches.merge("dev")
     assert sorted(str(c.kind) for c in caught.value.conflicts) == ["CardinalityViolation", "UniqueViolation"]
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_commits_are_listed_after_their_parents_whatever_the_clocks_say(graph: Graph, hours: int) -> None:
+    """The branch is written by a process whose clock is wrong."""
+    graph.branches.create("dev")
+    with time_machine.travel(dt.datetime.now(dt.UTC) + dt.timedelta(hours=hours), tick=True):
+        put(graph, "dev", dan=4)
+        put(graph, "dev", eve=5)
+    put(graph, "main", fay=6)
+    graph.branches.merge("dev")
+    listed = graph.commits.list()
+    place = {commit.graph_commit_id: at for at, commit in enumerate(listed)}
+    for commit in listed:
+        for parent in parents(commit):
+            assert place[parent] > place[commit.graph_commit_id], commit
+    assert listed[-1].kind == "init"

@@ -65,15 +65,23 @@ class Graft:
         return result
 
     def history(self, inline: Mapping[str, GraphCommit]) -> dict[str, GraphCommit]:
-        """The branch's inline commits and the copied ones, oldest first. Each line keeps its own order."""
+        """The branch's inline commits and the copied ones, oldest first. Each line keeps its own order.
+
+        Times are of many clocks, so a copied commit comes after its parents whatever they say. No commit of the branch
+        has a copied one as its parent.
+        """
         own = list(inline.values())
+        place = {commit_id: at for at, commit_id in enumerate(inline)}
         joined: list[GraphCommit] = []
+        taken = 0
         for commit in self.commits:
-            while own and own[0].created_at <= commit.created_at:
-                joined.append(own.pop(0))
+            after = max(place.get(p or "", -1) for p in (commit.parent_commit_id, commit.merged_parent_commit_id))
+            while taken < len(own) and (taken <= after or own[taken].created_at <= commit.created_at):
+                joined.append(own[taken])
+                taken += 1
             if commit.graph_commit_id not in inline:
                 joined.append(commit)
-        return {c.graph_commit_id: c for c in (*joined, *own)}
+        return {c.graph_commit_id: c for c in (*joined, *own[taken:])}
 
 
 NO_GRAFT = Graft()

@@ -147,6 +147,8 @@ class Intents:
         try:
             self.hold(commit_id)
             self.mark_aborted(commit_id)
+            if not all(self._store.objects.exists(_path(commit_id, part)) for part in ("json", "aborted")):
+                return False  # the store is in another place, and the intent is there without its withdrawal
             self._remove(commit_id, self._own_parts(commit_id))
         except (StorageError, PlanExpired):
             return False

@@ -137,24 +137,24 @@ class Publisher:
     def close_branch(self, tip: BranchTip) -> None:
         """Publish the version by which readers see that a branch was deleted. Its claim says so already."""
         self._store.require_writable()
-        deadline = ticks() + self._store.settings.publish_deadline
         with tip.turn():
-            while True:
-                state, opened = tip.swap_base()
-                if state.closed:
-                    return
-                if ticks() > deadline:
-                    raise PublishContention(f"branch {tip.branch!r} is too busy to be closed; try again")
-                if self._swap(tip, opened, replace(state, closed=True, version=state.version + 1), ()):
-                    return
+            self._close_in_turn(tip)
+
+    def _close_in_turn(self, tip: BranchTip) -> None:
+        deadline = ticks() + self._store.settings.publish_deadline
+        while True:
+            state, opened = tip.swap_base()
+            if state.closed:
+                return
+            if ticks() > deadline:
+                raise PublishContention(f"branch {tip.branch!r} is too busy to be closed; try again")
+            if self._swap(tip, opened, replace(state, closed=True, version=state.version + 1), ()):
+                return
 
     def _until_published(self, tip: BranchTip, attempt: _Attempt) -> GraphCommit:
         while True:
             state, opened = tip.swap_base()
-            done = history.find(self._store.objects, state, attempt.plan.commit_id)
-            if done is None and attempt.plan.idempotency_key is not None:
-                # The same request may have come through another handle or process meanwhile.
-                done = history.find_request(self._store.objects, state, attempt.plan.idempotency_key)
+            done = self._find_published(attempt.plan, state)
             if done is not None:
                 if attempt.unknown_slot is not None:  # the swap was applied and nobody has looked at the claim since
                     self._require_standing(tip)
@@ -170,6 +170,14 @@ class Publisher:
                 won = self._swap(tip, opened, history.settle(self._store.objects, target), attempt.unflushed())
             except StoreReplaced:
                 raise
+            except BranchGone:
+                # The version that was swapped does not count, and who looks at the manifest only must not see it.
+                with contextlib.suppress(StorageError, PublishContention):
+                    self._close_in_turn(tip)
+                raise
+            except OutcomeUnknown:  # applied, and then the store was gone: no further look may be taken for an answer
+                attempt.unknown_slot = target.version
+                raise
             except StorageError as error:
                 attempt.unknown_slot = target.version
                 self._require_hope(tip, attempt, error)
@@ -181,6 +189,13 @@ class Publisher:
                 self._tell(attempt, commit)
                 return commit
             attempt.pause_or_give_up()
+
+    def _find_published(self, plan: PublishPlan, state: ManifestState) -> GraphCommit | None:
+        """The plan's own commit, or that of the same request, which may have come through another handle or process."""
+        done = history.find(self._store.objects, state, plan.commit_id)
+        if done is None and plan.idempotency_key is not None:
+            done = history.find_request(self._store.objects, state, plan.idempotency_key)
+        return done
 
     def _tell(self, attempt: _Attempt, commit: GraphCommit) -> None:
         calls = calls_of_write()
@@ -215,7 +230,8 @@ class Publisher:
         """Swap strictly; False when the slot was taken, or was free only because it lies in a reclaimed past.
 
         A free slot alone proves nothing: a collector may have emptied it, the branch may be deleted, the store may be
-        another one. So after the swap the objects of the claim are listed, whatever any clock says.
+        another one. So after the swap the objects of the claim are listed, whatever any clock says. Where the store
+        turns out to be another one, nobody knows which of the two the swap was applied to.
         """
         rows = tip.rows.rows(target)
         try:
@@ -223,20 +239,32 @@ class Publisher:
         except CommitLost:
             tip.reload()
             return False
-        status = self._claims.status(tip.native_branch) if target.closed else self._require_standing(tip)
+        try:
+            status = self._claims.status(tip.native_branch) if target.closed else self._require_standing(tip)
+            if target.version >= status.floor:
+                tip.require_same_store(opened, status.floor)
+        except StoreReplaced as error:
+            raise OutcomeUnknown(target.head) from error
         if target.version < status.floor:
             tip.reload()
             return False
-        tip.require_same_store(opened, status.floor)
         tip.advance(target, swapped, ticks(), rows)
         return True
 
     def _require_standing(self, tip: BranchTip) -> ClaimStatus:
-        """What the claim of a branch says, if it says that the branch is there."""
+        """What the claim of a branch says, if it says that the branch is there.
+
+        A claim that is gone was collected, or is in another place together with the whole store: main's claim tells.
+        """
         status = self._claims.status(tip.native_branch)
         if status.is_open:
             return status
-        if tip.native_branch is None:
+        is_there = status.is_closed or self._claims.status(None).is_open
+        if is_there and not status.is_closed:  # the store may have been away when the first look was taken
+            status = self._claims.status(tip.native_branch)
+            if status.is_open:
+                return status
+        if not is_there:
             raise StoreReplaced(
                 f"{self._store.root.uri} does not hold the graph that this handle has opened: it was moved or replaced",
                 hint="check the location, then open the graph again; this write did not happen",

@@ -140,8 +140,8 @@ class BranchTip:
 
     def reload(self) -> tuple[ManifestState, ManifestVersion]:
         """Open the newest version and read it, whatever was known."""
-        asked = ticks()
-        return self._read(self._store.manifests.latest(self.location), asked)
+        asked, before = ticks(), self._known
+        return self._read(self._store.manifests.latest(self.location), asked, before)
 
     def _follow(self, version: int) -> tuple[ManifestState, ManifestVersion]:
         """The newest version, found by walking on from one that is known to be there and was new a moment ago.
@@ -149,7 +149,7 @@ class BranchTip:
         On a disk a look is cheaper than listing a directory of all versions; a long way is left to the listing. Where
         the newest was handed over by the process that made it, it need not be read.
         """
-        asked = ticks()
+        asked, before = ticks(), self._known
         manifests = self._store.manifests
         left = Handover.from_bytes(read_slate(self._store.root, self.location), version)
         start = newest = version if left is None else left.version
@@ -163,14 +163,21 @@ class BranchTip:
             rows = left.rows if left is not None and (newest, opened.file) == (left.version, left.file) else None
         except (StorageError, VersionNotFound):  # cut short, or just swept: the careful way decides
             return self.reload()
-        return self._read(opened, asked, rows)
+        return self._read(opened, asked, before, rows)
 
     def _read(
-        self, opened: ManifestVersion, asked: float, rows: pa.Table | None = None
+        self,
+        opened: ManifestVersion,
+        asked: float,
+        before: tuple[ManifestState, ManifestVersion] | None,
+        rows: pa.Table | None = None,
     ) -> tuple[ManifestState, ManifestVersion]:
+        """The state of a version that was the newest when it was asked for; `before` is what was known then."""
         identity = self._identify(opened.version) if self._store.root.is_local else None
         with self._lock:
             known = self._known
+            if known is not None and known is not before and known[1].version > opened.version:
+                return known  # another thread has published or seen more since: the store is still the same
             if known is None or known[1].version != opened.version:
                 earlier = known[0] if known is not None else None
                 read = read_state(opened, self.branch, self.native_branch, earlier, rows)
@@ -202,14 +209,16 @@ class BranchTip:
         )
 
     def require_same_store(self, base: ManifestVersion, floor: int) -> None:
-        """After a swap: the version it was built on is still there, or a collector says that it may be gone.
+        """After a swap: the version it was built on is still there, or a collector says that it may be gone, and so is
+        the version that it made.
 
         On an object store, where a look costs a request and nothing is replaced within seconds, the claim is the proof.
         """
         if not self._store.root.is_local:
             return
         identity = self._identify(base.version)
-        if identity is None and floor <= base.version:
+        is_gone = identity is None and floor <= base.version
+        if is_gone or (self._identify(base.version + 1) is None and floor <= base.version + 1):
             raise self._replaced(self._known[0] if self._known is not None else self.state())
         with self._lock:
             known, seen = self._known, self._identity
