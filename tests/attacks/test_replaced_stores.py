@@ -243,3 +243,27 @@ def test_a_swap_into_a_directory_that_was_only_there_for_a_moment_is_not_acknowl
             with pytest.raises(OutcomeUnknown):
                 graph.load({"Person": people("bob")})
     assert names(Graph.open(graph.uri)) == ({"ann", "bob"} if flushing == "on" else {"ann"})
+
+
+def test_a_request_that_is_sent_again_while_the_store_is_away_is_not_answered_from_what_lies_there(
+    graph: Graph, tmp_path: Path
+) -> None:
+    """Its swap went to a directory that is not the store, where a second look finds it."""
+    elsewhere = tmp_path / "elsewhere"
+
+    def move_away() -> None:
+        failpoints.arm(None)
+        shutil.move(graph.uri, elsewhere)
+        for folder in ("_versions", "_transactions"):
+            (Path(graph.uri) / "__manifest" / folder).mkdir(parents=True)
+        shutil.copytree(elsewhere / "__manifest" / "data", Path(graph.uri) / "__manifest" / "data")
+
+    with while_armed({Point.BEFORE_SWAP: move_away}), pytest.raises(OutcomeUnknown):
+        graph.load({"Person": people("bob")}, idempotency_key="one")
+    for _ in range(2):
+        with pytest.raises(OmnigraphError):
+            graph.load({"Person": people("bob")}, idempotency_key="one")
+    fresh = put_back(graph, elsewhere)
+    assert names(fresh) == {"ann"}
+    assert fresh.load({"Person": people("bob")}, idempotency_key="one").commit is not None
+    assert names(fresh) == {"ann", "bob"}

@@ -156,8 +156,7 @@ class Publisher:
             state, opened = tip.swap_base()
             done = self._find_published(attempt.plan, state)
             if done is not None:
-                if attempt.unknown_slot is not None:  # the swap was applied and nobody has looked at the claim since
-                    self._require_standing(tip)
+                self.confirm(tip)  # it was found in a state, and nobody has looked at the claim since
                 return done
             require_open(state)
             _require_intact(opened)
@@ -250,6 +249,11 @@ class Publisher:
             return False
         tip.advance(target, swapped, ticks(), rows)
         return True
+
+    def confirm(self, tip: BranchTip) -> None:
+        """Before an earlier commit is the answer: the branch, and the state in which it was found, are in the store."""
+        self._require_standing(tip)
+        tip.state()
 
     def _require_standing(self, tip: BranchTip) -> ClaimStatus:
         """What the claim of a branch says, if it says that the branch is there.

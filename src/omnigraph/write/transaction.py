@@ -64,7 +64,10 @@ class WriteTxn:
         """The commit of an earlier request with the same idempotency key, if there is one."""
         if self._idempotency_key is None:
             return None
-        return find_request(self.store.objects, self.base, self._idempotency_key)
+        done = find_request(self.store.objects, self.base, self._idempotency_key)
+        if done is not None:
+            self.repository.publisher.confirm(self._tip)
+        return done
 
     @property
     def catalog(self) -> Catalog:
