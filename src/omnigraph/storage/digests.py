@@ -22,7 +22,7 @@ from omnigraph.storage.faults import translated
 from omnigraph.storage.layout import DATA_FILE_PATH, LEDGERS, GraphRoot, pin_file
 from omnigraph.storage.objects import ObjectStore
 
-MAX_INLINE = 48
+MAX_INLINE = 100
 _WORTH_A_LEDGER = MAX_INLINE // 2
 _FIRST_CHUNK = 1 << 14
 _CHUNK = 1 << 20
@@ -138,7 +138,7 @@ def _files_from_json(value: Any) -> dict[str, str]:
 
 
 class FileDigester:
-    """Computes digests of files below a root. Names are never given twice, so each file is read once."""
+    """Computes digests of files below a root. Names of table files are never given twice: each is read once."""
 
     def __init__(self, root: GraphRoot) -> None:
         self._root = root.uri if root.is_local else None
@@ -155,10 +155,14 @@ class FileDigester:
             return None
         known = self._known.get(path)
         if known is None:
-            with translated(f"reading {path}"):
-                known = str(digest_file(f"{self._root}/{path}"))
+            known = str(self.measure(path))
             self.learn(path, known)
         return known
+
+    def measure(self, path: str) -> Digest:
+        """The digest of a file on a local disk as it is now."""
+        with translated(f"reading {path}"):
+            return digest_file(f"{self._root}/{path}")
 
     def record_all(self, location: str, names: Iterable[str]) -> dict[str, str]:
         """Digests of some files of a table that have just been written, by their paths below it."""
