@@ -397,12 +397,12 @@ def test_headers_of_derived_state(root: Path) -> None:
     path = root / "__derived/x"
     original = path.read_bytes()
     size = struct.unpack("<Q", original[8:16])[0]
-    header = json.loads(original[16 : 16 + size])
+    header = json.loads(original[24 : 24 + size])
     bodies = [b"", original[:8], original[:-1], original[:8] + b"\xff" * 8 + original[16:]]
     for value in variants(header):
         text = json.dumps(value).encode()
-        head = text + b" " * (-(len(text) + 16) % 64)
-        bodies.append(original[:8] + struct.pack("<Q", len(head)) + head + original[16 + size :])
+        head = text + b" " * (-(len(text) + 24) % 64)
+        bodies.append(original[:8] + struct.pack("<QQ", len(head), zlib.crc32(head)) + head + original[24 + size :])
     for body in bodies:
         path.unlink()  # others may have the file mapped
         path.write_bytes(body)

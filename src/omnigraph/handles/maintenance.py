@@ -59,13 +59,19 @@ class Maintenance:
         crew: Crew = find_engine(engine).crew(self._repository.store.root.uri)
         return crew
 
-    def repair(self, confirm: bool = False) -> RepairReport:
-        """Report damage and foreign drift; with `confirm`, move provably damaged files away."""
-        return repair(self._repository, confirm=confirm)
+    def repair(self, confirm: bool = False, *, force: bool = False) -> RepairReport:
+        """Report damage, lost names and foreign drift; with `confirm`, restore and move away what is provable.
 
-    def fsck(self) -> FsckReport:
-        """Read the whole graph and report whatever does not fit. Changes nothing."""
-        return fsck(self._repository)
+        With `force`, also claim manifests of one version: branches whose creation was never acknowledged.
+        """
+        return repair(self._repository, confirm=confirm, force=force)
+
+    def fsck(self, *, deep: bool = False, type_name: str | None = None) -> FsckReport:
+        """Read the whole graph, or one type, and report whatever does not fit. Changes nothing.
+
+        With `deep` every file of every kept version is compared with the checksum recorded when it was committed.
+        """
+        return fsck(self._repository, deep=deep, type_name=type_name)
 
     def stats(self, branch: str = MAIN, *, garbage: bool = False) -> GraphStats:
         """Sizes, fragments, index coverage and history, from metadata of the newest state and one listing.

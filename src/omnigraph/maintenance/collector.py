@@ -10,7 +10,18 @@ from omnigraph import logs
 from omnigraph.errors import OmnigraphError
 from omnigraph.maintenance.roots import ManifestHistory, Pin, Retention, Roots, find_roots
 from omnigraph.storage.failpoints import Point, hit
-from omnigraph.storage.layout import CHANGES, CLOCKS, DERIVED, HISTORY, LOCKS, MANIFEST, REFS, STAGING, manifest_path
+from omnigraph.storage.layout import (
+    CHANGES,
+    CLOCKS,
+    DERIVED,
+    HISTORY,
+    LEDGERS,
+    LOCKS,
+    MANIFEST,
+    REFS,
+    STAGING,
+    manifest_path,
+)
 from omnigraph.storage.locks import lock_path
 from omnigraph.storage.objects import ObjectInfo
 from omnigraph.storage.tracing import (
@@ -205,7 +216,7 @@ class Collector:
     def _control(self) -> Condemned:
         objects = self._store.objects
         doomed = [info for info in half_written(objects) if self._is_abandoned(info)]
-        for prefix in (HISTORY, CHANGES):
+        for prefix in (HISTORY, CHANGES, LEDGERS):
             named = (info for info in objects.list(prefix) if info.path not in self._roots.objects)
             doomed += [info for info in named if self._is_abandoned(info)]
         live = {files.commit_id for files in self._repository.intents.list()}
@@ -325,7 +336,7 @@ def _own_directory(path: str) -> str | None:
         return "/".join(segments[:3])
     if segments[0] in ("nodes", "edges"):
         return "/".join(segments[:4]) if segments[2] == "_indices" else "/".join(segments[:2])
-    return "/".join(segments[:2]) if segments[0] in (CHANGES, STAGING, DERIVED) else None
+    return "/".join(segments[:2]) if segments[0] in (CHANGES, LEDGERS, STAGING, DERIVED) else None
 
 
 def _without(part: Condemned, needed: set[str], versions: set[str]) -> Condemned:

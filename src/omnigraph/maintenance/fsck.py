@@ -1,26 +1,32 @@
 """`fsck`: reads a graph end to end and says what does not fit. It changes nothing.
 
 Every version that is kept: it can be read, its commit is in the lineage of its branch, its tables can be opened, the
-files they need are there, and the numbers of rows are what was recorded. Every branch head and tag besides: ids are
-unique, edges have both ends, and every index finds what a scan finds.
+files they need are there and have the recorded sizes (deep: the recorded checksums), and the numbers of rows are what
+was recorded. Every branch head and tag besides: ids are unique, edges have both ends, and every index finds what a scan
+finds. And no control object is damaged, no claim and no record of a tag is lost.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.errors import OmnigraphError
+from omnigraph.errors import OmnigraphError, TypeNotFound
+from omnigraph.maintenance.fsck_files import FileChecker, NeededBy
+from omnigraph.maintenance.fsck_names import damaged_objects, lost_names
 from omnigraph.maintenance.indices import wanted_indexes
-from omnigraph.storage.layout import MANIFEST, manifest_path
+from omnigraph.storage.digests import Digest
+from omnigraph.storage.digests import recorded as recorded_digests
+from omnigraph.storage.layout import MANIFEST, TAG_COPIES, TAGS, manifest_path, pin_file
 from omnigraph.storage.lookup import locate
+from omnigraph.storage.manifest_table import ManifestVersion
 from omnigraph.storage.predicates import sql_column, sql_literal
 from omnigraph.storage.tables import BIRTH_VERSION, Table
-from omnigraph.storage.tracing import files_of, list_table
+from omnigraph.storage.tracing import needed_files
 from omnigraph.versioning.claims import Branch
 from omnigraph.versioning.history import walk
 from omnigraph.versioning.manifest import ManifestState
@@ -41,11 +47,12 @@ class Problem:
     check: str
     where: str
     message: str
+    remedy: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class FsckReport:
-    """What was found, and how much was looked at."""
+    """What was found, and how much was looked at. `unrecorded` files have no recorded checksum to compare with."""
 
     problems: tuple[Problem, ...]
     branches: int
@@ -54,6 +61,9 @@ class FsckReport:
     files: int
     rows: int
     pending_intents: int
+    deep: bool = False
+    bytes_read: int = 0
+    unrecorded: int = 0
 
     @property
     def is_clean(self) -> bool:
@@ -61,38 +71,92 @@ class FsckReport:
         return not self.problems
 
 
-def fsck(repository: Repository) -> FsckReport:
-    """Check a whole graph."""
-    checker = _Checker(repository)
+def fsck(repository: Repository, *, deep: bool = False, type_name: str | None = None) -> FsckReport:
+    """Check a whole graph, or the tables of one type. `deep` reads every file of every kept version."""
+    keys = None if type_name is None else frozenset((f"node:{type_name}", f"edge:{type_name}"))
+    files = FileChecker(repository.store, deep)
+    checker = Checker(repository, files, keys)
     checker.run()
+    if keys is not None and keys.isdisjoint(key for _, key in checker.seen):
+        raise TypeNotFound(f"no kept version has a type {type_name!r}", hint="`omnigraph schema show` lists the types")
     return FsckReport(
         tuple(checker.problems), checker.branches, checker.versions, len(checker.pins), checker.files, checker.rows,
-        len(repository.recovery.list()),
+        checker.pending, deep, files.bytes_read, files.unrecorded,
     )  # fmt: skip
 
 
 @dataclass
-class _Checker:
+class Checker:
+    """Collects problems. `keys` are the tables to look at, None for all of them."""
+
     repository: Repository
+    on_disk: FileChecker
+    keys: frozenset[str] | None = None
     problems: list[Problem] = field(default_factory=list)
     pins: dict[tuple[str, int], bool] = field(default_factory=dict)
     checked: set[tuple[str, int]] = field(default_factory=set)
-    present: dict[str, frozenset[str]] = field(default_factory=dict)
+    states: list[NeededBy] = field(default_factory=list)
+    seen: set[tuple[str, str]] = field(default_factory=set)
+    pending: int = 0
     branches: int = 0
     versions: int = 0
     files: int = 0
     rows: int = 0
 
     def run(self) -> None:
-        with self._finding("branches", MAIN):
-            for branch in self.repository.refs.list():
-                self.branches += 1
-                self._branch(branch)
-        with self._finding("tags", "__tags"):
-            for tag in self.repository.tags.list():
-                with self._finding("tag", tag.name):
+        """Check everything."""
+        for branch in self.open_branches():
+            self.branches += 1
+            self._branch(branch)
+        self._tags()
+        if self.keys is None:
+            self._drift()
+            self._control()
+        self._report_damage()
+
+    def run_heads(self, branches: Iterable[Branch]) -> None:
+        """Check the tables and edges of the heads of some branches only."""
+        for branch in branches:
+            self.branches += 1
+            with self._finding("head", branch.name):
+                state = self.repository.tips.of(branch.name, branch.native_branch).state()
+                self._take(state)
+                for entry in state.tables.values():
+                    self._pin(state, entry)
+                self._ends(state)
+        self._report_damage()
+
+    def open_branches(self) -> Iterator[Branch]:
+        """Main and every branch whose claim can be read."""
+        yield Branch(MAIN)
+        for claim in self.repository.claims.newest():
+            if claim.is_open:
+                with self._finding("claim", claim.name):
+                    yield self.repository.claims.read(claim)
+
+    def _tags(self) -> None:
+        names = {n for prefix in (TAGS, TAG_COPIES) for n in self.repository.tags.recorded_names(prefix)}
+        for name in sorted(names):
+            with self._finding("tag", name):
+                tag = self.repository.tags.find(name)
+                if tag is not None:
                     self._state(self.repository.state_at(tag.branch, tag.native_branch, tag.manifest_version), True)
-        self._drift()
+
+    def _control(self) -> None:
+        """Objects of ours that are damaged, names that were lost, unfinished writes that cannot be read."""
+        for path, error in damaged_objects(self.repository):
+            self._found("control", path, error.message, error.hint or "")
+        for lost in lost_names(self.repository):
+            if lost.is_provable:
+                self._found(lost.kind, lost.name, lost.message, "`omnigraph repair --confirm` restores it")
+            elif lost.problem is not None:
+                self._found(lost.kind, lost.name, f"{lost.message}: {lost.problem}", "restore it from a copy")
+        with self._finding("intents", "__recovery"):
+            intents = self.repository.recovery.list()
+            self.pending = len(intents)
+            for intent in intents:
+                if intent.problem is not None:
+                    self._found("intents", intent.operation_id, intent.problem)
 
     @contextmanager
     def _finding(self, check: str, where: str) -> Iterator[None]:
@@ -100,10 +164,22 @@ class _Checker:
         try:
             yield
         except OmnigraphError as error:
-            self._found(check, where, error.message)
+            self._found(check, where, error.message, error.hint or "")
 
-    def _found(self, check: str, where: str, message: str) -> None:
-        self.problems.append(Problem(check, where, message))
+    def _found(self, check: str, where: str, message: str, remedy: str = "") -> None:
+        problem = Problem(check, where, message, remedy)
+        if problem not in self.problems:
+            self.problems.append(problem)
+
+    def _report_damage(self) -> None:
+        """Each missing or damaged file once, with the versions that need it."""
+        for path, fault in sorted(self.on_disk.faults.items()):
+            versions, remedy = self.on_disk.who_needs(path, self.states)
+            self._found("file", self.on_disk.table_keys[path], f"{path} {fault}; needed by {versions}", remedy)
+
+    def _take(self, state: ManifestState) -> None:
+        self.states.append(NeededBy.of(state))
+        self.seen.update((state.branch, key) for key in state.tables)
 
     def _branch(self, branch: Branch) -> None:
         location = manifest_path(branch.native_branch)
@@ -113,13 +189,25 @@ class _Checker:
         with self._finding("lineage", branch.name):
             head = self.repository.tips.of(branch.name, branch.native_branch).state()
             known = self._lineage(branch, head)
-            for version in self._kept_versions(location, head.version):
+            kept = self._kept_versions(location, head.version)
+            self._manifest_files(branch, kept)
+            for version in kept:
                 with self._finding("version", f"{branch.name}@{version}"):
                     state = self.repository.state_at(branch.name, branch.native_branch, version)
                     self.versions += 1
+                    self._take(state)
                     if state.head not in known:
                         self._found("lineage", f"{branch.name}@{version}", f"{state.head} is not in the history")
                     self._state(state, version == head.version)
+
+    def _manifest_files(self, branch: Branch, versions: list[int]) -> None:
+        opened: list[ManifestVersion] = []
+        for version in versions:
+            with self._finding("version", f"{branch.name}@{version}"):
+                opened.append(self.repository.store.manifests.at(manifest_path(branch.native_branch), version))
+        with self._finding("manifest", branch.name):
+            for message in self.on_disk.check_manifests(branch.native_branch, opened, versions):
+                self._found("manifest", branch.name, message, "restore the file from a copy of the store")
 
     def _kept_versions(self, location: str, newest: int) -> list[int]:
         names = (i.path.rsplit("/", 1)[-1] for i in self.repository.store.objects.list(f"{location}/_versions/"))
@@ -127,6 +215,8 @@ class _Checker:
         return [v for v in sorted(2**64 - 1 - int(stem) for stem in stems if stem.isdigit()) if v <= newest]
 
     def _lineage(self, branch: Branch, head: ManifestState) -> set[str]:
+        if self.keys is not None:  # one type only
+            return {commit.graph_commit_id for commit in walk(self.repository.store.objects, head)}
         commits = list(walk(self.repository.store.objects, head))
         known = {commit.graph_commit_id for commit in commits}
         if len(known) != len(commits):
@@ -141,10 +231,10 @@ class _Checker:
 
     def _state(self, state: ManifestState, deep: bool) -> None:
         for key, entry in sorted(state.tables.items()):
-            if self._pin(state, entry) and deep:
+            if (self.keys is None or key in self.keys) and self._pin(state, entry) and deep:
                 with self._finding("rows", f"{state.branch} {key}"):
                     self._table(state, entry)
-        if deep:
+        if deep and self.keys is None:
             with self._finding("edges", state.branch):
                 self._ends(state)
 
@@ -154,25 +244,26 @@ class _Checker:
             return self.pins[pin]
         before = len(self.problems)
         where = f"{state.branch}@{state.version} {entry.table_key}"
+        is_whole = False
         with self._finding("pin", where):
-            needed = files_of(self.repository.store.tables, *pin)
-            self.files += len(needed)
-            missing = [name for name in sorted(needed) if name not in self._files(entry.location)]
-            for name in missing:
-                self._found("file", where, f"{name} is missing")
-            count = open_table(self.repository.store, entry).row_count
+            is_whole = self._files(entry)
+            count = open_table(self.repository.store, entry).row_count if is_whole else entry.row_count
             if count != entry.row_count:
                 self._found("count", where, f"{entry.row_count} rows were recorded and there are {count}")
-        self.pins[pin] = len(self.problems) == before
+        self.pins[pin] = is_whole and len(self.problems) == before
         return self.pins[pin]
 
-    def _files(self, location: str) -> frozenset[str]:
-        """Files of a table, and the directories of its indexes."""
-        if location not in self.present:
-            names = [info.path for info in list_table(self.repository.store.objects, location).objects]
-            indexes = {f"{name.rsplit('/', 1)[0]}/" for name in names if "/_indices/" in name}
-            self.present[location] = frozenset(names) | indexes
-        return self.present[location]
+    def _files(self, entry: TableEntry) -> bool:
+        """Whether the files of a pin are as they were committed. Those of a damaged version file are not known."""
+        pin, key = (entry.location, entry.staged_version), entry.table_key
+        recorded: dict[str, Digest] = {}
+        with self._finding("ledger", key):  # without it sizes and checksums are unknown; the files may be well
+            recorded = recorded_digests(self.repository.store.objects, entry.digests, entry.staged_version)
+        if not self.on_disk.check_pin(pin, key, [pin_file(entry.staged_version)], recorded):
+            return False
+        needed = needed_files(open_table(self.repository.store, entry))
+        self.files += len(needed) + 1
+        return self.on_disk.check_pin(pin, key, needed, recorded)
 
     def _table(self, state: ManifestState, entry: TableEntry) -> None:
         if (entry.location, entry.staged_version) in self.checked:

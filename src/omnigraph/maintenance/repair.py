@@ -1,29 +1,39 @@
 """Repair: says what is wrong with a graph's files and acts only on what is provable. It never guesses.
 
-What it knows: a table whose linear HEAD somebody moved (harmless to us, reported as foreign drift), and a newest
-manifest version that was cut short by a power loss and was therefore never acknowledged (moved to quarantine).
+It looks at the heads of all branches. Reported: a table whose linear HEAD somebody moved (harmless to us, foreign
+drift), pins that lack files or cannot be read, edges without an end. With `confirm` it restores what the store proves
+(a claim from its manifest, a record of a tag from the other one) and moves to quarantine what was cut short by a power
+loss and therefore never acknowledged. With `force` it also claims manifests of one version, which are branches whose
+creation was not acknowledged or whose claim was lost before the first write.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from omnigraph.storage.layout import MANIFEST, QUARANTINE, manifest_path
+from omnigraph.errors import OmnigraphError
+from omnigraph.maintenance.fsck import Checker, Problem
+from omnigraph.maintenance.fsck_files import MISSING, FileChecker
+from omnigraph.maintenance.fsck_names import LostName, lost_names, restore
+from omnigraph.storage.layout import QUARANTINE, manifest_path
 from omnigraph.storage.tables import BIRTH_VERSION
 from omnigraph.versioning.refs import MAIN
 from omnigraph.versioning.repository import Repository
+from omnigraph.versioning.snapshot import TableEntry
 
 NO_DRIFT = "no_drift"
 FOREIGN_DRIFT = "foreign_drift"
+MISSING_DATA = "missing_data"
+UNREADABLE = "unreadable"
 
 
 @dataclass(frozen=True, slots=True)
 class TableDrift:
-    """One table's linear HEAD against its birth."""
+    """One table of main: its linear HEAD against its birth, and whether its pin can be read."""
 
     table_key: str
     classification: str
-    head_version: int
+    head_version: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,30 +43,67 @@ class RepairReport:
     tables: tuple[TableDrift, ...]
     damaged_manifests: tuple[str, ...]
     quarantined: tuple[str, ...]
+    problems: tuple[Problem, ...] = ()
+    lost_names: tuple[LostName, ...] = ()
+    restored: tuple[str, ...] = ()
 
     @property
     def is_clean(self) -> bool:
-        """True when nothing needs attention."""
-        return not self.damaged_manifests and all(t.classification == NO_DRIFT for t in self.tables)
+        """True when nothing needs attention. A manifest that may be of a branch in creation needs none."""
+        has_drift = any(t.classification != NO_DRIFT for t in self.tables)
+        is_lost = any(lost.is_provable or lost.problem is not None for lost in self.lost_names)
+        return not (has_drift or is_lost or self.damaged_manifests or self.problems)
 
 
-def repair(repository: Repository, *, confirm: bool = False) -> RepairReport:
-    """Look, and with `confirm` move damaged manifest files away."""
+def repair(repository: Repository, *, confirm: bool = False, force: bool = False) -> RepairReport:
+    """Look; with `confirm` or `force`, act."""
     store = repository.store
-    locations = [MANIFEST, *(manifest_path(b.native_branch) for b in repository.refs.list() if b.name != MAIN)]
+    if confirm or force:
+        store.require_writable()
+    lost = lost_names(repository)
+    restored = [each.path for each in lost if (confirm or force) and _restore(repository, each, force=force)]
+    checker = Checker(repository, FileChecker(store))
+    branches = list(checker.open_branches())
+    locations = [manifest_path(branch.native_branch) for branch in branches]
     damaged = [path for location in locations if (path := store.manifests.damaged_newest(location)) is not None]
     quarantined = []
-    if confirm:
-        store.require_writable()
-        for path in damaged:
-            store.objects.move(path, f"{QUARANTINE}/{path.replace('/', '-')}")
-            quarantined.append(path)
-    return RepairReport(_drift(repository), tuple(damaged), tuple(quarantined))
+    for path in damaged if confirm or force else ():
+        store.objects.move(path, f"{QUARANTINE}/{path.replace('/', '-')}")
+        quarantined.append(path)
+    checker.run_heads(branches)
+    return RepairReport(
+        _tables(repository, checker), tuple(damaged), tuple(quarantined), tuple(checker.problems), tuple(lost),
+        tuple(restored),
+    )  # fmt: skip
 
 
-def _drift(repository: Repository) -> tuple[TableDrift, ...]:
+def _restore(repository: Repository, lost: LostName, *, force: bool) -> bool:
+    if not lost.is_provable and (lost.problem is not None or not force):
+        return False
+    restore(repository, lost)
+    return True
+
+
+def _tables(repository: Repository, checker: Checker) -> tuple[TableDrift, ...]:
+    try:
+        head_state = repository.head(MAIN)
+    except OmnigraphError:
+        return ()  # among the problems
     found = []
-    for key, entry in sorted(repository.head(MAIN).tables.items()):
-        head = repository.store.tables.head_version(entry.location)
-        found.append(TableDrift(key, NO_DRIFT if head == BIRTH_VERSION else FOREIGN_DRIFT, head))
+    for key, entry in sorted(head_state.tables.items()):
+        try:
+            head = repository.store.tables.head_version(entry.location)
+        except OmnigraphError:
+            found.append(TableDrift(key, MISSING_DATA, None))
+            continue
+        found.append(TableDrift(key, _classify(checker, entry, head), head))
     return tuple(found)
+
+
+def _classify(checker: Checker, entry: TableEntry, head: int) -> str:
+    pin = (entry.location, entry.staged_version)
+    if not checker.pins.get(pin, False):
+        files = checker.on_disk.files_of.get(pin, set())
+        is_missing = any(checker.on_disk.faults.get(path) == MISSING for path in files)
+        return MISSING_DATA if is_missing else UNREADABLE
+    return NO_DRIFT if head == BIRTH_VERSION else FOREIGN_DRIFT

@@ -16,6 +16,7 @@ from omnigraph.errors import CorruptGraph, MissingData, VersionNotFound
 from omnigraph.execution.arrow.texts import text_name
 from omnigraph.execution.arrow.topologies import EdgePins
 from omnigraph.schema.catalog import Catalog
+from omnigraph.storage.digests import Digests
 from omnigraph.storage.layout import CONDEMNED, MANIFEST, manifest_path, unquoted
 from omnigraph.storage.objects import ObjectInfo
 from omnigraph.versioning.ancestry import merge_bases
@@ -239,6 +240,7 @@ def _named_objects(state: ManifestState) -> Iterator[str]:
     for entry in state.tables.values():
         if "file" in entry.changes:
             yield str(entry.changes["file"])
+    yield from _ledgers(entry.digests for entry in state.tables.values())
 
 
 def _derived_names(state: ManifestState, catalog: Catalog) -> Iterator[str]:
@@ -258,4 +260,11 @@ def _keep_intents(repository: Repository, roots: Roots) -> None:
             roots.pins.add((change.location, change.staged_version))
             roots.pins.add((change.location, change.base_version))
             roots.objects.update(change.files)
-        roots.pins.update((e.location, e.staged_version) for e in (*plan.graft.adopted, *plan.graft.reshaped))
+            roots.objects.update(_ledgers((change.digests,)))
+        entries = (*plan.graft.adopted, *plan.graft.reshaped)
+        roots.pins.update((e.location, e.staged_version) for e in entries)
+        roots.objects.update(_ledgers(e.digests for e in entries))
+
+
+def _ledgers(found: Iterable[Digests]) -> Iterator[str]:
+    return (digests.ledger for digests in found if digests.ledger is not None)

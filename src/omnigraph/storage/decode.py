@@ -22,6 +22,7 @@ from omnigraph.storage.layout import (
     DATA_OBJECT,
     HISTORY_FILE,
     INCARNATION,
+    LEDGER,
     SCHEMA_HASH,
     TABLE_KEY,
     TABLE_LOCATION,
@@ -155,6 +156,11 @@ def as_history_file(value: Any) -> str:
 def as_change_list(value: Any) -> str:
     """Where a long change list lies."""
     return as_text(value, "a change list", CHANGE_LIST)
+
+
+def as_ledger(value: Any) -> str:
+    """Where checksums of older files lie."""
+    return as_text(value, "a ledger of checksums", LEDGER)
 
 
 def as_data_object(value: Any) -> str:

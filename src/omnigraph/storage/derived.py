@@ -1,12 +1,14 @@
 """Derived state: arrays that could be computed again from pins, kept so that a fresh process need not.
 
 Each object is written once under a name that says what it was derived from, and is never changed. Any of them may be
-missing, or be deleted at any time: readers then compute. An object is believed only when it is whole. On a local disk
-it is flushed before it gets its name, and its arrays are mapped into memory instead of being read.
+missing, or be deleted at any time: readers then compute. An object is believed only when it is whole: the header and
+each array have a checksum, verified once when the object is opened, and a damaged object counts as missing. On a local
+disk it is flushed before it gets its name, and its arrays are mapped into memory instead of being read.
 
 ::
 
-    8 bytes magic | 8 bytes length of the header | header: JSON | arrays, each beginning at a multiple of 64 bytes
+    8 bytes magic | 8 bytes length of the header | 8 bytes checksum of the header | header: JSON, which has a checksum
+    of each array | arrays, each beginning at a multiple of 64 bytes
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import json
 import os
 import secrets
 import struct
+import zlib
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -29,7 +32,8 @@ from omnigraph.storage.decode import as_integer, as_object, decoding, parse_json
 from omnigraph.storage.layout import DERIVED
 from omnigraph.storage.objects import ObjectInfo, ObjectStore
 
-_MAGIC = b"OGDERIV1"
+_MAGIC = b"OGDERIV2"
+_PREFIX = struct.Struct("<8sQQ")
 _ALIGNMENT = 64
 _ABANDONED = dt.timedelta(hours=1)
 _KINDS = frozenset({"int32", "int64", "float32", "float64", "uint8"})
@@ -54,7 +58,7 @@ class DerivedStore:
         self.writable = enabled and writable
 
     def read(self, path: str) -> Derived | None:
-        """An object, or None when it is missing, cut short or of another format."""
+        """An object, or None when it is missing, damaged, cut short or of another format."""
         if not self.enabled:
             return None
         try:
@@ -135,29 +139,40 @@ def _is_temporary(info: ObjectInfo) -> bool:
 
 
 def _encoded(facts: Mapping[str, Any], arrays: Mapping[str, Array]) -> list[Any]:
-    listed = {name: [str(array.dtype), len(array)] for name, array in arrays.items()}
+    bodies = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    listed = {name: [str(a.dtype), len(a), zlib.crc32(_bytes(a))] for name, a in bodies.items()}
     text = json.dumps({"facts": dict(facts), "arrays": listed}, separators=(",", ":")).encode()
-    head = text + b" " * (-(len(text) + 16) % _ALIGNMENT)
-    parts: list[Any] = [_MAGIC, struct.pack("<Q", len(head)), head]
-    for array in arrays.values():
-        whole = np.ascontiguousarray(array)
-        parts += [whole.view(np.uint8).data, b"\0" * (-whole.nbytes % _ALIGNMENT)]
+    head = text + b" " * (-(len(text) + _PREFIX.size) % _ALIGNMENT)
+    parts: list[Any] = [_PREFIX.pack(_MAGIC, len(head), zlib.crc32(head)), head]
+    for body in bodies.values():
+        parts += [_bytes(body), b"\0" * (-body.nbytes % _ALIGNMENT)]
     return parts
 
 
+def _bytes(array: Array) -> memoryview:
+    return array.view(np.uint8).data
+
+
 def _decoded(body: Array) -> Derived | None:
-    head = bytes(body[:16])
-    if head[:8] != _MAGIC:
+    if len(body) < _PREFIX.size:
         return None
-    (length,) = struct.unpack("<Q", head[8:])
-    header = as_object(parse_json(bytes(body[16 : 16 + length])), "a header")
+    magic, length, checksum = _PREFIX.unpack(bytes(body[: _PREFIX.size]))
+    at = _PREFIX.size + length
+    if magic != _MAGIC or at > len(body):
+        return None
+    head = bytes(body[_PREFIX.size : at])
+    if zlib.crc32(head) != checksum:
+        return None
+    header = as_object(parse_json(head), "a header")
     arrays: dict[str, Array] = {}
-    at = 16 + length
-    for name, (kind, count) in as_object(header["arrays"], "a list of arrays").items():
+    for name, (kind, count, checksum) in as_object(header["arrays"], "a list of arrays").items():
         if kind not in _KINDS:
             return None
         size = np.dtype(kind).itemsize * as_integer(count, "a length", high=len(body))
-        arrays[name] = np.asarray(body[at : at + size]).view(kind)
+        stored = np.asarray(body[at : at + size])
+        if len(stored) != size or zlib.crc32(stored.data) != checksum:
+            return None
+        arrays[name] = stored.view(kind)
         at += size + (-size % _ALIGNMENT)
     # Every byte must be there: what was cut short is as good as missing.
     return Derived(as_object(header["facts"], "facts"), arrays) if at == len(body) else None

@@ -16,6 +16,7 @@ from lance.fragment import FragmentMetadata
 
 from omnigraph.errors import Unsupported
 from omnigraph.storage.decode import Malformed, as_integer, as_list, as_optional_text, as_text, as_texts
+from omnigraph.storage.digests import Digest
 from omnigraph.storage.layout import DATA_FILE
 
 
@@ -24,12 +25,14 @@ class WrittenFragment:
     """One fragment as written: what storage says of it, its data file, its number of rows.
 
     `hashes` are the key hashes of its rows when they are few, packed as text; None when they are not worth keeping.
+    `digest` is the size and checksum of its data file; None where the store keeps checksums itself.
     """
 
     metadata: FragmentMetadata
     file: str
     rows: int
     hashes: str | None = None
+    digest: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,14 +134,14 @@ def effect_from_json(value: dict[str, Any]) -> Effect:
 
 
 def _fragments_to_json(fragments: tuple[WrittenFragment, ...]) -> list[list[Any]]:
-    return [[json.dumps(f.metadata.to_json()), f.file, f.rows, f.hashes] for f in fragments]
+    return [[json.dumps(f.metadata.to_json()), f.file, f.rows, f.hashes, f.digest] for f in fragments]
 
 
 def _fragments_from_json(values: Any) -> tuple[WrittenFragment, ...]:
     return tuple(_fragment_from_json(*as_list(each, "a fragment")) for each in as_list(values, "a list of fragments"))
 
 
-def _fragment_from_json(text: Any, file: Any, rows: Any, hashes: Any) -> WrittenFragment:
+def _fragment_from_json(text: Any, file: Any, rows: Any, hashes: Any, digest: Any) -> WrittenFragment:
     metadata = FragmentMetadata.from_json(as_text(text, "the metadata of a fragment"))
     for each in metadata.files:
         as_text(each.path, "a data file", DATA_FILE)
@@ -149,4 +152,5 @@ def _fragment_from_json(text: Any, file: Any, rows: Any, hashes: Any) -> Written
         as_text(file, "a data file", DATA_FILE),
         as_integer(rows, "a number of rows"),
         as_optional_text(hashes, "packed hashes"),
+        None if digest is None else str(Digest.parse(digest)),
     )

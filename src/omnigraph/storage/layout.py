@@ -10,6 +10,7 @@
     __schema/<hash>.json            an accepted schema               __history/...        settled commits
     __recovery/<ulid>.*             publish intents                  __gc/<ulid>.json     what a collector condemned
     __changes/<commit>/<table>.json long change lists                __quarantine/        damaged files, moved by repair
+    __digests/<table>/<version>.json checksums of the older files of a table
     __staging/<commit>/...          scratch of a running load
     __derived/...                   what can be computed again: kept to start faster, may be deleted at any time
     _graph_commit_recoveries.lance/<operation>.json                  what recovery did
@@ -36,6 +37,7 @@ HISTORY = "__history"
 RECOVERY = "__recovery"
 CONDEMNED = "__gc"
 CHANGES = "__changes"
+LEDGERS = "__digests"
 AUDIT = "_graph_commit_recoveries.lance"
 LOCKS = "__locks"
 QUARANTINE = "__quarantine"
@@ -49,6 +51,7 @@ _SEGMENT = r"[0-9A-Za-z_-][0-9A-Za-z_.-]{0,199}"
 _TABLE = r"(?:node|edge)s/[0-9a-f]{16}-[0-9a-z]{26}"
 _CHANGE_LIST = rf"{CHANGES}/[0-9A-Za-z]{{1,64}}/[0-9a-f]{{16}}-[0-9]{{1,20}}\.json"
 DATA_FILE = re.compile(_SEGMENT)
+DATA_FILE_PATH = re.compile(rf"{_SEGMENT}(?:/{_SEGMENT}){{1,3}}")
 COMMIT_ID = re.compile(r"[0-9A-Za-z]{1,64}")
 INCARNATION = re.compile(r"[0-9A-Za-z-]{1,64}")
 SCHEMA_HASH = re.compile(r"[0-9a-f]{64}")
@@ -57,6 +60,7 @@ TABLE_LOCATION = re.compile(_TABLE)
 PIN = re.compile(rf"{_TABLE}@[0-9]{{1,20}}")
 HISTORY_FILE = re.compile(rf"{HISTORY}/[0-9]{{1,3}}-[0-9a-f]{{32}}\.json\.z")
 CHANGE_LIST = re.compile(_CHANGE_LIST)
+LEDGER = re.compile(rf"{LEDGERS}/{_TABLE.replace('/', '-')}/[0-9]{{1,20}}\.json")
 DATA_OBJECT = re.compile(rf"{_TABLE}(?:/{_SEGMENT}){{1,4}}|{_CHANGE_LIST}")
 _NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9._/-]*[A-Za-z0-9_-])?")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")

@@ -3,6 +3,10 @@
 `compare_and_swap` is the only operation in the system that makes anything visible. It succeeds only when the slot
 after the version that was read is free. That alone is not enough (a slot can be free because cleanup emptied it), so
 the caller also keeps the time rules of the publisher.
+
+On a local disk each version says, in the metadata of its schema, what the checksums of its data file and of the version
+file before it are. The former is compared whenever the rows are read, both by `fsck --deep`; the newest version file
+alone has no record until the next commit.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import lance
@@ -28,7 +33,10 @@ from omnigraph.errors import (
 )
 from omnigraph.errors.store import REBUILD
 from omnigraph.storage.calls import record
+from omnigraph.storage.checksums import damaged
 from omnigraph.storage.data_files import DataFiles
+from omnigraph.storage.decode import decoding
+from omnigraph.storage.digests import Digest, FileDigester
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.faults import translated
@@ -37,6 +45,7 @@ from omnigraph.storage.objects import ObjectInfo, ObjectStore
 from omnigraph.storage.tables import data_file
 
 _MAGIC = b"LANC"
+_DATA_DIGEST, _PREVIOUS_DIGEST = b"omnigraph:data", b"omnigraph:previous"
 _CREATE_ATTEMPTS = 3
 _VERSION_FILE = re.compile(r"/\d{20}\.manifest$")
 _BLOCK_BYTES = 4 << 20
@@ -51,6 +60,7 @@ class ManifestVersion:
     version: int
     dataset: LanceDataset
     damaged: str | None = None
+    digester: FileDigester | None = None
 
     @property
     def schema(self) -> pa.Schema:
@@ -67,11 +77,35 @@ class ManifestVersion:
     def rows(self, columns: list[str]) -> pa.Table:
         """The state, in the order it was written."""
         record("manifest read")
+        self._require_intact()
         with translated(f"reading {self.location} version {self.version}"):
             fragments = self.dataset.get_fragments()
             if len(fragments) == 1:  # as ever: taking its rows by number needs no plan and half the time
                 return fragments[0].take(range(fragments[0].count_rows()), columns=columns)
             return self.dataset.scanner(columns=columns, scan_in_order=True).to_table()
+
+    def _require_intact(self) -> None:
+        wanted = self.data_digest
+        if wanted is None or self.digester is None or not self.digester.is_recording:
+            return
+        for path in self.data_files():
+            if self.digester.measure(path) != wanted:
+                raise damaged(path)
+
+    @property
+    def data_digest(self) -> Digest | None:
+        """What was recorded of its data file."""
+        return self._digest(_DATA_DIGEST)
+
+    @property
+    def previous_digest(self) -> Digest | None:
+        """What was recorded of the file of the version before it."""
+        return self._digest(_PREVIOUS_DIGEST)
+
+    def _digest(self, name: bytes) -> Digest | None:
+        text = (self.schema.metadata or {}).get(name)
+        with decoding(f"{self.location} version {self.version}"):
+            return None if text is None else Digest.parse(text.decode())
 
     def data_files(self) -> frozenset[str]:
         """The data files, relative to the root, that this version is made of."""
@@ -91,6 +125,7 @@ class ManifestStore:
         durability: Durability,
         session: lance.Session,
         files: DataFiles,
+        digester: FileDigester,
     ) -> None:
         self._root = root
         self._options = options or None
@@ -98,6 +133,7 @@ class ManifestStore:
         self._durability = durability
         self._session = session
         self._files = files
+        self._digester = digester
 
     def create(self, location: str, rows: pa.Table) -> ManifestVersion:
         """A new manifest whose first version already holds a complete state; `CommitLost` when somebody has made one.
@@ -110,10 +146,11 @@ class ManifestStore:
                 rows, uri, mode="overwrite", enable_stable_row_ids=True, storage_options=self._options
             )
         names = [str(file.path) for fragment in fragments for file in fragment.files]
+        schema = self._labelled(rows.schema, f"{location}/data/{names[0]}")
         for attempt in range(_CREATE_ATTEMPTS):
             try:
                 with translated(f"creating {location}"):
-                    created = self._create_first(location, uri, rows.schema, fragments)
+                    created = self._create_first(location, uri, schema, fragments)
                 break
             except StorageError as error:
                 found = self._first_version(location)
@@ -141,7 +178,7 @@ class ManifestStore:
             enable_stable_row_ids=True,
             storage_options=self._options,
         )
-        return ManifestVersion(location, int(dataset.version), dataset)
+        return ManifestVersion(location, int(dataset.version), dataset, digester=self._digester)
 
     def _first_version(self, location: str) -> ManifestVersion | None:
         try:
@@ -156,7 +193,7 @@ class ManifestStore:
                 dataset = self._open(location, None)
         except StorageError as error:
             return self._latest_intact(location, error)
-        return ManifestVersion(location, int(dataset.version), dataset)
+        return ManifestVersion(location, int(dataset.version), dataset, digester=self._digester)
 
     def at(self, location: str, version: int) -> ManifestVersion:
         """One version by number."""
@@ -171,7 +208,7 @@ class ManifestStore:
             raise VersionNotFound(
                 f"{location} has no version {version}", hint="`omnigraph commit list` shows the versions"
             ) from error
-        return ManifestVersion(location, version, dataset)
+        return ManifestVersion(location, version, dataset, digester=self._digester)
 
     def has_version(self, location: str, version: int) -> bool:
         """One cheap probe: is the file of that version there?"""
@@ -189,14 +226,16 @@ class ManifestStore:
         with translated(f"writing {base.location}"):
             fragment = self._files.write(base.dataset, base.location, rows)
         hit(Point.MANIFEST_WRITTEN)
-        self._durability.sync_files([*flush_first, f"{base.location}/data/{data_file(fragment)}"])
+        data = f"{base.location}/data/{data_file(fragment)}"
+        schema = self._labelled(rows.schema, data, f"{base.location}/{version_file(base.version)}")
+        self._durability.sync_files([*flush_first, data])
         hit(Point.BEFORE_SWAP)
         record("manifest swap")
         with translated(f"swapping {base.location}"):
             # max_retries=0 is what makes Overwrite strict: with retries a stale one would win.
             dataset = LanceDataset.commit(
                 base.dataset,
-                LanceOperation.Overwrite(rows.schema, [fragment]),
+                LanceOperation.Overwrite(schema, [fragment]),
                 read_version=base.version,
                 max_retries=0,
                 storage_options=self._options,
@@ -205,7 +244,17 @@ class ManifestStore:
         version = int(dataset.version)
         self._durability.sync_files((f"{base.location}/{version_file(version)}",))
         hit(Point.BEFORE_ACK)
-        return ManifestVersion(base.location, version, dataset)
+        return ManifestVersion(base.location, version, dataset, digester=self._digester)
+
+    def _labelled(self, schema: pa.Schema, data: str, previous: str | None = None) -> pa.Schema:
+        """The schema of a version with the digests of its data file and of the version file before it."""
+        if not self._digester.is_recording:
+            return schema
+        labels = {**(schema.metadata or {}), _DATA_DIGEST: str(self._digester.measure(data))}
+        if previous is not None:
+            with suppress(MissingData):  # a collector has just removed it: the swap decides
+                labels[_PREVIOUS_DIGEST] = str(self._digester.measure(previous))
+        return schema.with_metadata(labels)
 
     def _open(self, location: str, version: int | None) -> LanceDataset:
         record("manifest open")

@@ -67,7 +67,13 @@ def write_rows(store: TableStore, base: Table, rows: pa.Table | pa.RecordBatchRe
     if few and len(written) == 1:
         remember_written(data_file(written[0]), ids)
     hit(Point.ROWS_WRITTEN)
-    return tuple(WrittenFragment(f, data_file(f), f.physical_rows, hashes) for f in written)
+    return tuple(_described(store, base, f, hashes) for f in written)
+
+
+def _described(store: TableStore, base: Table, written: FragmentMetadata, hashes: str | None) -> WrittenFragment:
+    name = data_file(written)
+    digest = store.digester.record(f"{base.path}/data/{name}")
+    return WrittenFragment(written, name, written.physical_rows, hashes, digest)
 
 
 def read_rows(store: TableStore, base: Table, fragments: Sequence[WrittenFragment], columns: Sequence[str]) -> pa.Table:

@@ -21,6 +21,7 @@ from omnigraph.storage import forking
 from omnigraph.storage.caches import open_session
 from omnigraph.storage.calls import record
 from omnigraph.storage.data_files import DataFiles
+from omnigraph.storage.digests import FileDigester
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.faults import translated
@@ -305,6 +306,7 @@ class TableStore:
         self.options = options or None
         self.durability = durability
         self.files = DataFiles(root, self.options)
+        self.digester = FileDigester(root)
         self._pages = IndexPages(root, self.options)
         self.session = open_session()
         self._warm_segments: set[str] = set()  # index segments that the session's cache has read whole

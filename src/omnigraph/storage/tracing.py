@@ -77,6 +77,13 @@ def files_of(store: TableStore, path: str, version: int) -> frozenset[str]:
     return frozenset(found)
 
 
+def needed_files(table: Table) -> list[str]:
+    """Every file of one version but its own, index files by name, relative to the table."""
+    deletions = (name.removeprefix(f"{table.path}/") for name in _deletions(table))
+    with translated(f"reading the indexes of {table.path}"):
+        return [*table.data_files(), *deletions, *table.index_files()]
+
+
 def readable_files_of(store: TableStore, path: str, version: int) -> frozenset[str] | None:
     """`files_of`, or None for a version that cannot be read any more."""
     try:

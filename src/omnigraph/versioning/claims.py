@@ -254,3 +254,8 @@ def _claim_first(part: str) -> tuple[bool, str]:
 
 def _path(name: str, generation: int, part: str) -> str:
     return f"{REFS}/{quoted(name)}/{generation:06d}.{part}"
+
+
+def claim_path(name: str, generation: int) -> str:
+    """The object of a claim."""
+    return _path(name, generation, "json")

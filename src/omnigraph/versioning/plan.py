@@ -30,6 +30,7 @@ from omnigraph.storage.decode import (
     as_texts,
     decoding,
 )
+from omnigraph.storage.digests import NO_DIGESTS, Digests
 from omnigraph.storage.effects import Effect, effect_from_json, effect_to_json
 from omnigraph.storage.tail import EMPTY_TAIL, Tail
 from omnigraph.versioning.commits import LOGICAL, MAINTENANCE
@@ -127,6 +128,7 @@ class TableChange:
     changes: Mapping[str, Any] = field(default_factory=dict)
     tail: Tail = EMPTY_TAIL
     files: tuple[str, ...] = ()
+    digests: Digests = NO_DIGESTS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,6 +287,7 @@ def _change_to_json(change: TableChange, pin: Pin) -> dict[str, Any]:
         "changes": dict(change.changes),
         "tail": change.tail.to_json(),
         "files": list(change.files),
+        "digests": change.digests.to_json(),
     }
 
 
@@ -301,4 +304,5 @@ def _change_from_json(given: Any) -> TableChange:
         changes=parse_changes(value["changes"]),
         tail=Tail.from_json(value["tail"]),
         files=tuple(as_data_object(each) for each in as_list(value["files"], "a list of files")),
+        digests=Digests.from_json(value["digests"]),
     )

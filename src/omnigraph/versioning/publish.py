@@ -421,4 +421,5 @@ def _advanced(entry: TableEntry, change: TableChange, plan: PublishPlan) -> Tabl
         commit_id=plan.commit_id,
         changes=change.changes,
         tail=change.tail,
+        digests=change.digests,
     )

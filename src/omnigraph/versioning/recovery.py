@@ -170,7 +170,8 @@ class Recovery:
                 plan = self._plan(files)
             except (CorruptGraph, FormatUnsupported) as error:
                 raise CorruptGraph(
-                    f"intent {files.commit_id} cannot be read, and nobody knows what it needs: nothing was removed",
+                    f"intent {files.commit_id} cannot be read, and nobody knows what it needs: nothing was removed "
+                    f"({error.message})",
                     hint=f"look at it with `omnigraph recovery list`; `omnigraph recovery discard {files.commit_id}` "
                     "gives it up",
                 ) from error

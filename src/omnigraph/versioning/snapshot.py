@@ -22,6 +22,7 @@ from omnigraph.storage.decode import (
     as_texts,
     parse_json,
 )
+from omnigraph.storage.digests import NO_DIGESTS, Digests
 from omnigraph.storage.layout import COMMIT_ID
 from omnigraph.storage.tail import EMPTY_TAIL, Tail
 
@@ -33,7 +34,8 @@ class TableEntry:
     `table_version` is the logical version (plus one for each publish that touched the table). `staged_version` is the
     Lance version that holds the rows; it is what decides whether two entries are the same. `content_version` names
     the commit that last changed the rows: equal means unchanged, whatever compaction did since. Within a `family` a
-    row keeps its row id, also through compaction; a merge of two lines of the table begins a new one.
+    row keeps its row id, also through compaction; a merge of two lines of the table begins a new one. `digests` are the
+    recorded checksums of the files that the pin needs.
     """
 
     table_key: str
@@ -48,6 +50,7 @@ class TableEntry:
     changes: Mapping[str, Any] = field(default_factory=dict)
     tail: Tail = EMPTY_TAIL
     family: str = ""
+    digests: Digests = NO_DIGESTS
     _text: str | None = field(init=False, default=None, repr=False, compare=False)
     """What it was parsed from. An entry that is made of another one has none."""
 
@@ -67,6 +70,7 @@ class TableEntry:
                 "changes": dict(self.changes),
                 "tail": self.tail.to_json(),
                 "family": self.family,
+                "digests": self.digests.to_json(),
             },
             separators=(",", ":"),
         )
@@ -89,6 +93,7 @@ class TableEntry:
             changes=parse_changes(value["changes"]),
             tail=Tail.from_json(value["tail"]),
             family=as_text(value.get("family", ""), "a family"),
+            digests=Digests.from_json(value["digests"]),
         )
         if not location.startswith(table_key.partition(":")[0]):
             raise Malformed(f"{location} is not the location of {table_key}")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Any
 
+from omnigraph.storage.digests import Digests, settle
 from omnigraph.storage.effects import (
     AppendRows,
     Compacted,
@@ -18,9 +19,10 @@ from omnigraph.storage.effects import (
 )
 from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.indexes import high_water
-from omnigraph.storage.layout import CHANGES, detached_file, fnv1a64
+from omnigraph.storage.layout import CHANGES, detached_file, fnv1a64, pin_file
 from omnigraph.storage.staged import Staged, apply_effect, durable_files, write_and_apply
 from omnigraph.storage.tables import Table
+from omnigraph.storage.tracing import needed_files
 from omnigraph.versioning.plan import UNSTAGED, TableChange
 from omnigraph.versioning.snapshot import TableEntry
 from omnigraph.versioning.store import GraphStore
@@ -31,6 +33,15 @@ MAX_INLINE_NAMES = 100
 def open_table(store: GraphStore, entry: TableEntry) -> Table:
     """The table at an entry's pin."""
     return store.tables.open(entry.location, entry.staged_version)
+
+
+def entry_at_birth(store: GraphStore, table: Table, table_key: str, type_id: str, commit_id: str) -> TableEntry:
+    """The pin of a new, empty table."""
+    digest = store.tables.digester.record(f"{table.path}/{pin_file(table.version)}")
+    return TableEntry(
+        table_key=table_key, type_id=type_id, location=table.path, table_version=1, staged_version=table.version,
+        content_version=commit_id, row_count=0, commit_id=commit_id, digests=Digests(digest),
+    )  # fmt: skip
 
 
 def stage_change(
@@ -49,6 +60,7 @@ def stage_change(
     tail = entry.tail
     for fragment_id, fragment in zip(staged.new_fragments, _fragments(effect), strict=False):
         tail = tail.extended(fragment_id, fragment.hashes)
+    files = tuple(durable_files(staged))
     return TableChange(
         table_key=entry.table_key,
         location=entry.location,
@@ -59,7 +71,8 @@ def stage_change(
         high_water=high_water(table, entry.high_water),
         changes=_summary(store, entry, staged, commit_id, physical=isinstance(effect, Compacted)),
         tail=tail.restricted(table.uncovered_fragments),
-        files=tuple(durable_files(staged)),
+        files=files,
+        digests=_digests(store, entry, table, files, effect),
     )
 
 
@@ -81,6 +94,7 @@ def stage_reshape(store: GraphStore, entry: TableEntry, table: Table, effect: Re
     base = open_table(store, entry)
     old = {*base.data_files(), *base.index_files()}
     fresh = [name for name in (*table.data_files(), *table.index_files()) if name not in old]
+    files = tuple(f"{table.path}/{name}" for name in (*fresh, detached_file(table.version)))
     return TableChange(
         table_key=entry.table_key,
         location=entry.location,
@@ -91,8 +105,35 @@ def stage_reshape(store: GraphStore, entry: TableEntry, table: Table, effect: Re
         high_water=high_water(table, entry.high_water),
         changes={"base": str(entry.staged_version)},
         tail=entry.tail.restricted(table.uncovered_fragments),
-        files=tuple(f"{table.path}/{name}" for name in (*fresh, detached_file(table.version))),
+        files=files,
+        digests=_digests(store, entry, table, files, effect),
     )
+
+
+def extend_digests(
+    store: GraphStore, digests: Digests, table: Table, files: Sequence[str], *, has_fewer: bool = False
+) -> Digests:
+    """The digests of a version, from those of the pin it was made of and the files that are new in it.
+
+    `has_fewer`: files of the pin may not be needed any more.
+    """
+    digester = store.tables.digester
+    if not digester.is_recording or not files:
+        return digests
+    own = pin_file(table.version)
+    added = digester.record_all(table.path, (name.removeprefix(f"{table.path}/") for name in files))
+    extended = digests.extended(added.pop(own), added)
+    if has_fewer or extended.is_long:
+        return settle(store.objects, extended, table.path, table.version, frozenset(needed_files(table)))
+    return extended
+
+
+def _digests(store: GraphStore, entry: TableEntry, table: Table, files: Sequence[str], effect: Effect) -> Digests:
+    for fragment in _fragments(effect):
+        if fragment.digest is not None:
+            store.tables.digester.learn(f"{table.path}/data/{fragment.file}", fragment.digest)
+    has_fewer = isinstance(effect, Reshape | Compacted | OverwriteRows)
+    return extend_digests(store, entry.digests, table, files, has_fewer=has_fewer)
 
 
 def _fragments(effect: Effect) -> tuple[WrittenFragment, ...]:

@@ -115,7 +115,7 @@ class GraphStore:
         self.tables = TableStore(root, options, self.durability)
         self.derived = DerivedStore(self.objects, enabled=self.settings.derived, writable=not read_only)
         self.manifests = ManifestStore(
-            root, options, self.objects, self.durability, self.tables.session, self.tables.files
+            root, options, self.objects, self.durability, self.tables.session, self.tables.files, self.tables.digester
         )
         self._catalogs: dict[str, Catalog] = {}
         self._lock = threading.Lock()

@@ -17,6 +17,7 @@ from omnigraph.versioning.contracts import save_contract
 from omnigraph.versioning.manifest import ManifestState, RowWriter
 from omnigraph.versioning.refs import MAIN
 from omnigraph.versioning.snapshot import TableEntry
+from omnigraph.versioning.staging import entry_at_birth
 from omnigraph.versioning.store import GraphStore, mint, now_us
 
 
@@ -57,10 +58,7 @@ def _create_tables(store: GraphStore, catalog: Catalog, commit_id: str) -> list[
         entity = catalog.type_of(entity_key)
         location = table_path(entity_key, mint())
         table = store.tables.create(location, entity.arrow_schema)
-        return TableEntry(
-            table_key=entity_key, type_id=entity.type_id, location=location, table_version=1,
-            staged_version=table.version, content_version=commit_id, row_count=0, commit_id=commit_id,
-        )  # fmt: skip
+        return entry_at_birth(store, table, entity_key, entity.type_id, commit_id)
 
     return list(store.workers.map(create, [entity.table_key for entity in catalog.entity_types]))
 

@@ -406,7 +406,7 @@ class _Merging:
     def _staged(self, entry: TableEntry, change: TableChange) -> TableEntry:
         return replace(
             entry, staged_version=change.staged_version, row_count=change.row_count, tail=change.tail,
-            high_water=change.high_water, content_version=self._txn.commit_id,
+            high_water=change.high_water, content_version=self._txn.commit_id, digests=change.digests,
         )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from omnigraph.storage.staged import write_rows
 from omnigraph.storage.tables import Table
 from omnigraph.versioning.diff import columns_of, in_shape
 from omnigraph.versioning.snapshot import TableEntry
-from omnigraph.versioning.staging import open_table, stage_change
+from omnigraph.versioning.staging import entry_at_birth, extend_digests, open_table, stage_change
 from omnigraph.versioning.store import GraphStore, mint
 
 
@@ -77,6 +77,7 @@ def reshaped(store: GraphStore, entry: TableEntry, have: EntityType, want: Entit
         table = add_columns(store.tables, table, columns)
     if table is base:
         return Reshaped(replace(entry, table_key=want.table_key))
+    files = new_files(base, table)
     changed = replace(
         entry,
         table_key=want.table_key,
@@ -84,18 +85,16 @@ def reshaped(store: GraphStore, entry: TableEntry, have: EntityType, want: Entit
         row_count=table.row_count,
         high_water=high_water(table, entry.high_water),
         tail=entry.tail.restricted(table.uncovered_fragments),
+        digests=extend_digests(store, entry.digests, table, files),
     )
-    return Reshaped(changed, new_files(base, table))
+    return Reshaped(changed, files)
 
 
 def born(store: GraphStore, entity: EntityType, commit_id: str) -> TableEntry:
     """A new, empty table for a type."""
     location = table_path(entity.table_key, mint())
     table = store.tables.create(location, entity.arrow_schema)
-    return TableEntry(
-        table_key=entity.table_key, type_id=entity.type_id, location=location, table_version=1,
-        staged_version=table.version, content_version=commit_id, row_count=0, commit_id=commit_id,
-    )  # fmt: skip
+    return entry_at_birth(store, table, entity.table_key, entity.type_id, commit_id)
 
 
 def rewritten(store: GraphStore, entry: TableEntry, have: EntityType, want: EntityType, commit_id: str) -> Reshaped:
@@ -109,7 +108,7 @@ def rewritten(store: GraphStore, entry: TableEntry, have: EntityType, want: Enti
     change = stage_change(store, fresh, AppendRows(fragments), commit_id)
     changed = replace(
         fresh, staged_version=change.staged_version, row_count=change.row_count, high_water=change.high_water,
-        tail=change.tail, content_version=entry.content_version,
+        tail=change.tail, content_version=entry.content_version, digests=change.digests,
     )  # fmt: skip
     return Reshaped(changed, change.files)
 

@@ -11,20 +11,35 @@ from omnigraph.cli import options
 from omnigraph.cli.output import counted, print_json, print_line, print_table, size_text
 
 Garbage = Annotated[bool, typer.Option("--garbage", help="Say what a cleanup would free: reads every version.")]
+Deep = Annotated[bool, typer.Option("--deep", help="Read every file and compare it with its recorded checksum.")]
+OfType = Annotated[str | None, typer.Option("--type", help="Check the tables of this type only.", metavar="TYPE")]
 
 
-def fsck(uri: options.Uri = None, *, store: options.Store = None, json: options.Json = False) -> None:
+def fsck(
+    uri: options.Uri = None,
+    *,
+    deep: Deep = False,
+    type_name: OfType = None,
+    store: options.Store = None,
+    json: options.Json = False,
+) -> None:
     """Read the whole graph and report whatever does not fit. Changes nothing; exit code 1 when something is wrong."""
     graph = options.open_to_read(uri, store)
-    report = graph.maintenance.fsck()
+    report = graph.maintenance.fsck(deep=deep, type_name=type_name)
     if json:
         print_json({"uri": graph.uri, "clean": report.is_clean, **asdict(report)})
     else:
         if report.problems:
             print_table(["check", "where", "problem"], [(p.check, p.where, p.message) for p in report.problems])
+            for remedy in dict.fromkeys(p.remedy for p in report.problems if p.remedy):
+                print_line(f"hint: {remedy}")
         numbers = {"branch": report.branches, "version": report.versions, "table version": report.pins,
                    "file": report.files, "row": report.rows}  # fmt: skip
         print_line(f"looked at {', '.join(counted(number, noun) for noun, number in numbers.items())}")
+        if deep:
+            print_line(f"compared the checksums of {size_text(report.bytes_read)}")
+            if report.unrecorded:
+                print_line(f"{counted(report.unrecorded, 'file')} without a recorded checksum")
         if report.pending_intents:
             print_line(f"{counted(report.pending_intents, 'unfinished write')}: see `omnigraph recovery list`")
         print_line("clean" if report.is_clean else counted(len(report.problems), "problem"))
