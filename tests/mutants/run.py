@@ -18,6 +18,8 @@ import sys
 import tempfile
 import time
 import tomllib
+import traceback
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,11 +29,11 @@ FOLDER = Path(__file__).parent
 TIMEOUT = 120
 KILLED, SURVIVED, EQUIVALENT, BROKEN = "killed", "survived", "equivalent", "broken"
 _WARM = (
-    "pytest", "_pytest.assertion.rewrite", "pytest_timeout", "xdist", "xdist.scheduler", "hypothesis", "_hypothesis_pytestplugin",
-    "numpy", "pyarrow.compute", "pyarrow.parquet", "pyarrow.dataset", "pyarrow.csv", "pyarrow.json", "lark", "rich.console",
-    "typer", "ulid",
+    "pytest", "_pytest.assertion.rewrite", "pytest_timeout", "xdist", "xdist.scheduler", "hypothesis",
+    "_hypothesis_pytestplugin", "numpy", "pyarrow.compute", "pyarrow.parquet", "pyarrow.dataset", "pyarrow.csv",
+    "pyarrow.json", "lance", "lance.fragment", "lance.optimize", "obstore", "lark", "rich.console", "typer", "ulid",
 )  # fmt: skip
-"""What tests import besides the project. Lance and obstore are left out: they keep threads, which a fork loses."""
+"""What tests import besides the project. Nothing of it starts a thread before it is used."""
 
 
 @dataclass(frozen=True)
@@ -143,11 +145,16 @@ class Slot:
             for stream in (1, 2):
                 os.dup2(log, stream)
             os.environ |= {"PYTHONPATH": f"{self.root / 'src'}", "TMPDIR": str(self._temporary)}
+            os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+            sys.dont_write_bytecode = False  # compiled once for all mutants
             tempfile.tempdir = None
             os.chdir(self.root)
             inherited = [p for p in sys.path if p not in ("", str(ROOT), str(ROOT / "src"))]
             sys.path[:] = [str(self.root / "src"), str(self.root), *inherited]
-            status = int(run_pytest(tests))
+            status = run_pytest(tests)
+        except BaseException:
+            traceback.print_exc()
+            raise
         finally:
             sys.stdout.flush()
             sys.stderr.flush()
@@ -168,7 +175,10 @@ def run_pytest(tests: Sequence[str]) -> int:
     """Run tests in this process until one fails."""
     import pytest
 
-    options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", "-m", "not s3 and not spark", "--tb=short"]
+    for name in [n for n in sys.modules if n.partition(".")[0] in ("tests", "omnigraph")]:
+        del sys.modules[name]  # those of the tree that the run was started in
+    options = ["-x", "-q", "--tb=short", "-p", "no:cacheprovider", "-m", "not s3 and not spark"]
+    options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # of plugins that were imported before the fork
     return int(pytest.main([*options, *tests]))
 
 
@@ -232,6 +242,7 @@ def warm() -> None:
     """Import libraries once, for every process that is forked from this one."""
     os.environ.setdefault("LANCE_LOG", "error")
     os.environ.setdefault("LANCE_USE_VERSION_HINT", "0")
+    warnings.filterwarnings("ignore", "lance is not fork-safe")  # it is, as long as nothing was opened
     for name in _WARM:
         importlib.import_module(name)
 
@@ -253,7 +264,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1 if wrong else 0
     warm()
     begun = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # many small files, none of which has to last
+    with tempfile.TemporaryDirectory(prefix="mutants-", dir=memory) as folder:
         slots = [Slot(Path(folder), number) for number in range(given.jobs)]
         if not given.no_baseline and not passes_unchanged(slots[0], mutants):
             return 1
@@ -277,7 +289,9 @@ def passes_unchanged(slot: Slot, mutants: Sequence[Mutant]) -> bool:
 
 def report(outcomes: Sequence[Outcome], seconds: float) -> int:
     """Print the sums and what has to be done; the exit status."""
-    counts = {verdict: sum(o.verdict == verdict for o in outcomes) for verdict in (KILLED, EQUIVALENT, SURVIVED, BROKEN)}
+    counts = {
+        verdict: sum(o.verdict == verdict for o in outcomes) for verdict in (KILLED, EQUIVALENT, SURVIVED, BROKEN)
+    }
     print(f"\n{len(outcomes)} mutants in {seconds:.0f} s: " + ", ".join(f"{n} {v}" for v, n in counts.items()))
     for outcome in outcomes:
         if not outcome.is_good:
