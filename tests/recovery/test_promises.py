@@ -224,3 +224,41 @@ def test_an_unreadable_intent_whose_lease_is_held_is_not_discarded(uri: str) -> 
     expire_intents(uri)
     graph.recovery.discard(commit_id, reason="a look")
     assert audit(uri) == [("RolledBack", "discarded: a look")]
+
+
+def test_an_owner_whose_intent_was_resolved_has_lost_it(uri: str) -> None:
+    """Published by a recovery, which removed every object of it: there is no withdrawal to be seen."""
+    graph = Graph.open(uri, settings=Settings(lease=0.0, lease_margin=600.0))
+    plan = plan_of(graph, "dan", has_intent=True)
+    other = Graph.open(uri)
+    [files] = other.repository.intents.list()
+    other.repository.intents.remove_all(files)
+    with pytest.raises(PlanExpired):
+        graph.repository.intents.hold(plan.commit_id)
+
+
+def test_a_rollback_leaves_the_withdrawal_for_a_late_owner(uri: str) -> None:
+    with crash_at(Point.INTENT_BEGUN):
+        Graph.open(uri).load(DAN)
+    commit_id = the_intent(uri)
+    expire_intents(uri)
+    Graph.open(uri)
+    assert recovery_files(uri) == [f"{commit_id}.aborted"]
+    [files] = Graph.open(uri).repository.intents.list()
+    Graph.open(uri).repository.intents.remove_all(files)
+    assert recovery_files(uri) == [f"{commit_id}.aborted"], "whoever cleans up after it"
+
+
+def test_the_newest_lease_decides(uri: str) -> None:
+    """By its number, and by its time."""
+    with crash_at(Point.INTENT_COMPLETED):
+        Graph.open(uri).load(DAN)
+    graph = Graph.open(uri, mode="ro")
+    commit_id = the_intent(uri)
+    expire_intents(uri)
+    for number in (1, 2, 10):
+        graph._store.objects.put_new(f"__recovery/{commit_id}.lease-{number}", b"")
+    [files] = graph.repository.intents.list()
+    assert files.lease == 10
+    [intent] = graph.recovery.list()
+    assert not intent.lease_expired

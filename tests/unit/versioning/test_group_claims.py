@@ -119,8 +119,14 @@ def graph(tmp_path: Path) -> Graph:
     return Graph.open(tmp_path / "g")
 
 
-def together(graph: Graph, *works: Callable[[], Any], arm: dict[str, Callable[[], None]] | None = None) -> list[Any]:
-    """Results, or errors, of writes that all wait while the turn of the branch is held, and then go on at once."""
+def together(
+    graph: Graph, *works: Callable[[], Any], arm: dict[str, Callable[[], None]] | None = None,
+    meanwhile: Callable[[], object] = lambda: None,
+) -> list[Any]:  # fmt: skip
+    """Results, or errors, of writes that all wait while the turn of the branch is held, and then go on at once.
+
+    `meanwhile` is done when all are ready and nobody has looked at the branch again.
+    """
     tip = graph.repository.tips.of("main", None)
     results: list[Any] = [None] * len(works)
 
@@ -137,6 +143,7 @@ def together(graph: Graph, *works: Callable[[], Any], arm: dict[str, Callable[[]
             while len(tip.gathering._waiting) <= number:  # one joins after the other, so the first one leads
                 thread.join(0.001)
                 assert thread.is_alive(), results
+        meanwhile()
         failpoints.arm(arm)
     for thread in threads:
         thread.join()
@@ -286,4 +293,15 @@ def test_a_group_follows_every_table_that_its_members_write(graph: Graph) -> Non
     person, knows = together(graph, insert(graph, "x"), edge, arm={Point.BEFORE_SWAP: move})
     assert person.graph_commit_id == knows.graph_commit_id
     assert graph.rows("edge:Knows").num_rows == 2
+    check_every_version(graph.uri)
+
+
+def test_members_are_judged_by_the_state_that_the_group_is_staged_on(graph: Graph) -> None:
+    """A rival commits after the members were validated and before the leader looks: pins of the group hide it."""
+    rival = Graph.open(graph.uri)
+    published, refused = together(
+        graph, insert(graph, "x"), insert(graph, "y"), meanwhile=lambda: rival.load({"Person": [{"name": "y"}]})
+    )
+    assert isinstance(refused, KeyConflict)
+    assert not isinstance(published, OmnigraphError)
     check_every_version(graph.uri)

@@ -15,6 +15,7 @@ from omnigraph.errors import (
     OutcomeUnknown,
     PublishContention,
     StorageError,
+    StoreReplaced,
     StoreUnavailable,
 )
 from omnigraph.storage import failpoints
@@ -72,6 +73,26 @@ def test_a_swap_that_was_applied_on_a_branch_that_ended_is_not_acknowledged(grap
     assert isinstance(caught.value, (BranchGone, OutcomeUnknown))
 
 
+def test_a_store_without_the_claim_of_main_took_no_write_for_certain(graph: Graph) -> None:
+    def remove() -> None:
+        for path in (Path(graph.uri) / "__refs" / "main").iterdir():
+            path.unlink()
+
+    with while_armed({Point.BEFORE_SWAP: once(remove)}), pytest.raises(StoreReplaced):
+        graph.load([person("late")])
+
+
+def test_closing_a_closed_branch_publishes_nothing(graph: Graph) -> None:
+    graph.branches.create("dev")
+    native = graph.repository.head("dev").native_branch
+    graph.branches.delete("dev")
+    other = Graph.open(graph.uri)
+    tip = other.repository.tips.of("dev", native)
+    version = tip.state().version
+    other.repository.publisher.close_branch(tip)
+    assert tip.state().version == version
+
+
 def test_a_slot_that_somebody_else_took_settles_an_unknown_swap(graph: Graph) -> None:
     """The swap fails before it is applied, a rival takes the slot, then the table is gone: a certain failure."""
     rival = Graph.open(graph.uri)
@@ -105,7 +126,7 @@ def test_a_disk_that_is_full_after_the_swap_does_not_undo_it(graph: Graph) -> No
 
 @pytest.mark.parametrize("above", [0, 1])
 def test_a_swap_counts_at_its_floor(graph: Graph, above: int) -> None:
-    """The floor is raised between the look and the swap: to the version that is replaced, or to the one that is made."""
+    """The floor is raised between the look and the swap: to the version replaced, or the one made."""
     mine = Graph.open(graph.uri)
     floor = mine.snapshot().version + above
     swaps: list[int] = []
