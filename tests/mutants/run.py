@@ -1,6 +1,6 @@
 """Runs mutants: each is one small change of the source that breaks one promise, and tests that must notice it.
 
-    python -m tests.mutants.run [--only TEXT] [--jobs N] [--no-baseline]
+    python -m tests.mutants.run [--only PATTERN] [--jobs N] [--no-baseline]
 
 Mutants are data in `*.toml` beside this file. A run works in copies of the tree in a temporary directory. Libraries are
 imported once and every mutant is tested in a forked process, so one takes as long as its tests. The exit status is 0
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+import re
 import shutil
 import signal
 import sys
@@ -250,13 +251,13 @@ def warm() -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the mutants that were asked for and print what became of each."""
     parser = argparse.ArgumentParser(description="run mutants of the source against the tests that must kill them")
-    parser.add_argument("--only", default="", help="mutants whose name or file has this text")
+    parser.add_argument("--only", default="", help="mutants whose name or file this pattern matches")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--timeout", type=float, default=TIMEOUT)
     parser.add_argument("--no-baseline", action="store_true", help="trust that the tests pass without a mutant")
     parser.add_argument("--check", action="store_true", help="only check that every mutant fits the source")
     given = parser.parse_args(arguments)
-    mutants = [m for m in load() if given.only in f"{m.name} {m.file}"]
+    mutants = [m for m in load() if re.search(given.only, f"{m.name} {m.file}")]
     wrong = problems(mutants)
     for text in wrong:
         print(text, file=sys.stderr)

@@ -262,3 +262,63 @@ def test_the_newest_lease_decides(uri: str) -> None:
     assert files.lease == 10
     [intent] = graph.recovery.list()
     assert not intent.lease_expired
+
+
+# --- what recovery does with an intent -----------------------------------------------------------------------------
+
+
+def test_what_was_published_is_told_as_that(uri: str) -> None:
+    with crash_at(Point.BEFORE_ACK):
+        Graph.open(uri).load(DAN)
+    expire_intents(uri)
+    Graph.open(uri)
+    assert audit(uri) == [("RolledForward", "it had been published")]
+
+
+def test_a_recovery_that_lost_its_lease_decides_nothing(uri: str) -> None:
+    recovering, other = Graph.open(uri, settings=EXPIRED), Graph.open(uri)
+    with crash_at(Point.INTENT_COMPLETED):
+        Graph.open(uri).load(DAN)
+
+    def take_over() -> None:
+        failpoints.arm(None)
+        [files] = other.repository.intents.list()
+        assert other.repository.intents.take_over(files)
+
+    with while_armed({Point.RECOVERY_TAKEN: take_over}):
+        assert recovering.recovery.run() == []
+    assert audit(uri) == []
+    assert not any(name.endswith(".aborted") for name in recovery_files(uri))
+    assert not is_there(uri)
+
+
+def test_an_intent_that_can_be_read_is_resolved_and_not_discarded(uri: str) -> None:
+    graph = Graph.open(uri)
+    with crash_at(Point.INTENT_COMPLETED):
+        Graph.open(uri).load(DAN)
+    expire_intents(uri)
+    with pytest.raises(ConflictError, match="can be read"):
+        graph.recovery.discard(the_intent(uri), reason="a look")
+
+
+@pytest.mark.parametrize(
+    ("part", "field", "value"),
+    [("json", "format", 99), ("staged", "format", 99), ("staged", "operation_id", "01ARZ3NDEKTSV4RRFFQ69G5FAV")],
+)
+def test_an_intent_of_a_newer_omnigraph_or_with_another_plan_is_kept(
+    uri: str, part: str, field: str, value: object
+) -> None:
+    """Also where it has got no further than its header: rolling that back would undo what nobody understands."""
+    graph = Graph.open(uri)
+    with crash_at(Point.INTENT_BEGUN if part == "json" else Point.INTENT_COMPLETED):
+        Graph.open(uri).load(DAN)
+    path = f"__recovery/{the_intent(uri)}.{part}"
+    objects = graph._store.objects
+    content = {**objects.get_json(path), field: value}  # type: ignore[dict-item]
+    objects.delete([path])
+    objects.put_new_json(path, content)
+    before = recovery_files(uri)
+    expire_intents(uri)
+    with pytest.warns(RuntimeWarning, match="cannot be read and is kept"):
+        graph.recovery.run()
+    assert (recovery_files(uri), audit(uri)) == (before, [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from omnigraph.errors import (
 )
 from omnigraph.storage import failpoints
 from omnigraph.storage.failpoints import Point
+from omnigraph.versioning.graft import Graft
 from omnigraph.versioning.publish import next_state
 from omnigraph.versioning.store import Settings, ticks
 from tests.attacks.test_attacks import plan_of
@@ -79,6 +81,25 @@ def test_a_store_without_the_claim_of_main_took_no_write_for_certain(graph: Grap
             path.unlink()
 
     with while_armed({Point.BEFORE_SWAP: once(remove)}), pytest.raises(StoreReplaced):
+        graph.load([person("late")])
+
+
+@pytest.mark.parametrize("went_on", [False, True], ids=["below the base", "with another base"])
+def test_a_store_that_is_restored_in_front_of_the_swap_took_no_write(
+    graph: Graph, tmp_path: Path, went_on: bool
+) -> None:
+    """The swap succeeds in a copy that never had the version it builds on, or has another one of that number."""
+    backup = tmp_path / "backup"
+    shutil.copytree(graph.uri, backup)
+    graph.load([person("bob")])
+
+    def restore() -> None:
+        shutil.rmtree(graph.uri)
+        shutil.copytree(backup, graph.uri)
+        if went_on:
+            Graph.open(graph.uri).load([person("eve")])
+
+    with while_armed({Point.BEFORE_SWAP: once(restore)}), pytest.raises(StoreReplaced):
         graph.load([person("late")])
 
 
@@ -191,3 +212,17 @@ def test_a_closed_branch_takes_no_write_of_a_plan_that_was_made_before(graph: Gr
     with pytest.raises(BranchGone):
         graph.repository.publisher.publish(plan)
     assert Graph.open(graph.uri).repository.tips.of("dev", state.native_branch).state().version == before
+
+
+def test_a_table_that_is_back_has_no_tombstone(graph: Graph) -> None:
+    """One that ended has, until it is restored or erased."""
+    state = graph.repository.head()
+    entry = state.tables["node:Person"]
+    plan = replace(plan_of(graph, "late"), changes=())
+    ended, _ = next_state(state, replace(plan, graft=Graft(removed=("node:Person",))))
+    assert "node:Person" not in ended.tables
+    assert {key: tombstone.entry for key, tombstone in ended.tombstones.items()} == {"node:Person": entry}
+    back, _ = next_state(ended, replace(plan, graft=Graft(adopted=(entry,))))
+    assert back.tombstones == {}
+    erased, _ = next_state(ended, replace(plan, graft=Graft(erased=("node:Person",))))
+    assert erased.tombstones == {}

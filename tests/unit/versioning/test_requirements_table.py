@@ -41,6 +41,7 @@ from omnigraph.versioning.plan import (
     plan_from_json,
     plan_to_json,
 )
+from omnigraph.versioning.publish import PUBLISHER_RETRY_BUDGET
 from omnigraph.versioning.requirements import rebase
 from omnigraph.versioning.staging import open_table, stage_change, stage_reshape
 from omnigraph.versioning.store import Settings, mint, ticks
@@ -50,6 +51,7 @@ from omnigraph.write.validation import Findings, Places
 from tests.support.fixtures import unflushed
 from tests.support.graphs import while_armed
 from tests.support.invariants import check_every_version
+from tests.support.workers import workers
 
 SCHEMA = """
 node Person { name: String @key  email: String? @unique  age: I32? }
@@ -134,12 +136,16 @@ TABLE: list[tuple[str, Requirement, dict[str, type[OmnigraphError]]]] = [
     ("absent, and taken", KeysAbsent("node:Person", ("eve", "zoe")), {"a person came": KeyConflict}),
     ("present", KeysPresent("node:Person", ("ann", "cy")), {"cy went": EndpointConflict}),
     ("no incident", NoIncident("edge:Knows", ("src", "dst"), ("cy",)), {"cy knows dee": EndpointConflict}),
+    ("no incident, at the second end", NoIncident("edge:Knows", ("src", "dst"), ("dee",)),
+     {"cy knows dee": EndpointConflict}),
     ("no incident, one end", NoIncident("edge:Knows", ("dst",), ("dee",)), {"cy knows dee": EndpointConflict}),
     ("no incident, the other end", NoIncident("edge:Knows", ("src",), ("dee",)), {}),
     ("no incident, excepted", NoIncident("edge:Knows", ("src", "dst"), ("cy",), ("k2",)), {}),
     ("value absent", ValuesAbsent("node:Person", ("email",), (("z@x",),)), {"a person came": ConstraintConflict}),
     ("value absent, excepted", ValuesAbsent("node:Person", ("email",), (("z@x",),), ("zoe",)), {}),
     ("value absent, another excepted", ValuesAbsent("node:Person", ("email",), (("z@x",),), ("bob",)),
+     {"a person came": ConstraintConflict}),
+    ("values absent, one of them excepted", ValuesAbsent("node:Person", ("email",), (("z@x",), ("b@x",)), ("bob",)),
      {"a person came": ConstraintConflict}),
     ("value passed on", ValuesAbsent("node:Person", ("email",), (("q@x",),)),
      {"bob gave his address away": ConstraintConflict}),
@@ -384,3 +390,36 @@ def test_a_table_may_move_five_times_under_a_publish(graph: Graph, moves: int) -
     assert left == 0
     assert (Graph.open(graph.uri).entity_at("node:Person", "mine") is not None) is (moves == 5)
     check_every_version(graph.uri)
+
+
+def test_a_restaged_plan_is_judged_by_its_new_pins(graph: Graph) -> None:
+    """Its table moves once; that other tables move again and again is none of its business."""
+    mine, rival = Graph.open(graph.uri), Graph.open(graph.uri)
+    plan = plan_with(mine, "node:Person", AppendRows(written(mine, "Person", {"name": "mine"})))  # type: ignore[arg-type]
+    plan = replace(plan, pins={"node:Person": plan.pins["node:Person"]})
+    rival.load({"Person": [{"name": "rival"}]})
+    left = PUBLISHER_RETRY_BUDGET + 2
+
+    def move() -> None:
+        nonlocal left
+        failpoints.arm(None)
+        if left:
+            left -= 1
+            rival.load({"Task": [{"title": f"rival{left}"}]})
+        failpoints.arm({Point.BEFORE_SWAP: move})
+
+    with while_armed({Point.BEFORE_SWAP: move}):
+        mine.repository.publisher.publish_in_turn(mine.repository.tips.of("main", None), plan)
+    assert left == 0
+    assert graph.entity_at("node:Person", "mine") is not None
+
+
+@pytest.mark.processes
+def test_a_key_that_another_process_took_is_found_in_its_files(graph: Graph) -> None:
+    """This process remembers what it wrote itself; here it has to look."""
+    effect = AppendRows(written(graph, "Person", {"name": "same"}))  # type: ignore[arg-type]
+    plan = plan_with(graph, "node:Person", effect, KeysAbsent("node:Person", ("same",)))
+    with workers(1) as (rival,):
+        assert "ok" in rival.call("load", graph.uri, data={"Person": [{"name": "same"}]})
+    with pytest.raises(KeyConflict):
+        publish(graph, plan)

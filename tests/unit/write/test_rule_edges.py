@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from omnigraph import Graph
@@ -14,6 +15,10 @@ from omnigraph.errors import CardinalityViolation, DuplicateKey, MissingEndpoint
 from omnigraph.storage import failpoints
 from omnigraph.storage.failpoints import Point
 from omnigraph.versioning.plan import CardinalityWithin, KeysAbsent, KeysPresent, NoIncident, Requirement, ValuesAbsent
+from omnigraph.write.transaction import WriteTxn
+from omnigraph.write.validation import NOWHERE, Findings, TableDelta, check_fields, no_ids
+from omnigraph.write.validation.edges import check_endpoints
+from omnigraph.write.validation.keys import check_keys, duplicates
 from tests.support.fixtures import disarmed, unflushed
 from tests.support.graphs import crash_at, while_armed
 from tests.support.invariants import check_every_version
@@ -165,6 +170,51 @@ def test_unique_values_pass_between_rows_of_one_write(graph: Graph) -> None:
     with pytest.raises(DuplicateKey):
         graph.load({"Person": [{"name": "x", "email": "n@x"}, {"name": "y", "email": "n@x"}]})
     graph.load({"Person": [{"name": "x", "email": None}, {"name": "y", "email": None}]})
+
+
+def test_an_edge_to_a_node_that_the_same_write_removes(graph: Graph) -> None:
+    delta = TableDelta(
+        entity=graph.catalog().edge("Knows"), inserted=pa.table({"id": ["n"], "src": ["bob"], "dst": ["dee"]}),
+        updated=pa.table({"id": pa.array([], pa.string())}), removed=no_ids(), fields_checked=True,
+    )  # fmt: skip
+    nobody = pa.table({"id": pa.array([], pa.string())})
+    node = TableDelta(
+        entity=graph.catalog().node("Person"), inserted=nobody, updated=nobody, removed=pa.array(["dee"]),
+        fields_checked=True,
+    )  # fmt: skip
+    found = Findings()
+    base = WriteTxn(graph.repository, "main", kind="load")
+    assert list(check_endpoints(base, {K: delta, P: node}, found)) == [KeysPresent(P, ("bob",))]
+    assert [violation.value for violation in found] == ["dee"]
+
+
+def test_rows_that_replace_each_other_are_seen_beside_new_ones(graph: Graph) -> None:
+    twice = pa.table({"id": ["o1", "o1"]})
+    delta = TableDelta(
+        entity=graph.catalog().edge("Knows"), inserted=pa.table({"id": ["n"]}), updated=twice, removed=no_ids(),
+        fresh_ids=True,
+    )  # fmt: skip
+    found = Findings()
+    assert list(check_keys(WriteTxn(graph.repository, "main", kind="load"), delta, found)) == []
+    assert len(list(found)) == 1
+
+
+def test_values_that_reach_the_validator_are_judged_by_it(tmp_path: Path) -> None:
+    """Whatever the readers of files let pass."""
+    graph = Graph.init(tmp_path / "values", "node V { name: String @key  must: I32  weight: F64? }")
+    entity = graph.catalog().node("V")
+    columns = {p.name: p.column for p in entity.properties}
+    rows = pa.table({
+        "id": ["a", "b", "c"], columns["name"]: ["a", "b", "c"], columns["must"]: pa.array([1, None, 3], pa.int32()),
+        columns["weight"]: [None, 1.0, float("inf")],
+    })  # fmt: skip
+    found = Findings()
+    check_fields(entity, rows, NOWHERE, found)
+    assert sorted(violation.rule for violation in found) == ["required", "type"]
+
+
+def test_nulls_are_no_duplicates_of_each_other() -> None:
+    assert duplicates(pa.array(["a", None, None, "a"])) == [(3, 0)]
 
 
 # --- races ---------------------------------------------------------------------------------------------------------
