@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install demo tour test test-fast test-slow check format lint types bench bench-quick clean
+.PHONY: help install demo tour test test-fast test-slow mutants check format lint types bench bench-quick clean
 
 help: ## show what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -30,8 +30,11 @@ test-fast: $(STAMP) ## unit tests and everything quick that needs no second proc
 	$(BIN)/python -m pytest -m "not slow and not processes and not s3 and not spark" -n 2 \
 		--ignore=tests/cost --ignore=tests/property --ignore=tests/maintenance
 
-test-slow: $(STAMP) ## the long randomised runs
+test-slow: $(STAMP) ## the long randomised runs, and every mutant
 	$(BIN)/python -m pytest -m slow -s
+
+mutants: $(STAMP) ## break the core in small ways and see that its tests notice
+	$(BIN)/python -m tests.mutants.run
 
 format: $(STAMP) ## rewrite the code in the project's format
 	$(BIN)/ruff format . && $(BIN)/ruff check --fix .

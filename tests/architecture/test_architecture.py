@@ -114,34 +114,6 @@ def test_one_door() -> None:
     assert calls_of("compare_and_swap") == ["versioning/publish.py"]
 
 
-def test_table_versions_are_made_in_one_place() -> None:
-    """`LanceDataset.commit` appears where tables are born, where versions are staged, and in the manifest's swap."""
-    makers = []
-    for path in FILES:
-        for node in ast.walk(tree(path)):
-            if isinstance(node, ast.Attribute) and node.attr == "commit" and ast.unparse(node.value) == "LanceDataset":
-                makers.append(where(path))
-    assert sorted(set(makers)) == ["storage/manifest_table.py", "storage/staged.py", "storage/tables.py"]
-
-
-FORBIDDEN = {
-    "cleanup_old_versions", "optimize_indices", "compact_files", "add_columns", "drop_columns", "alter_columns",
-    "restore", "create_scalar_index", "create_index", "execute_uncommitted", "merge_insert", "create_branch", "insert",
-    "optimize",
-}  # fmt: skip
-
-
-@EVERY_FILE
-def test_no_lance_call_moves_a_head(path: Path) -> None:
-    """Direct mutators work on a table's HEAD and ignore or destroy detached versions."""
-    if not where(path).startswith("storage/"):
-        return
-    for node in ast.walk(tree(path)):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in FORBIDDEN:
-            receiver = ast.unparse(node.func.value)
-            assert "dataset" not in receiver, f"{where(path)} calls {receiver}.{node.func.attr}"
-
-
 def test_public_names() -> None:
     for name in omnigraph.__all__:
         assert getattr(omnigraph, name) is not None

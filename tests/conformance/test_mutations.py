@@ -23,6 +23,9 @@ from omnigraph.errors import (
     OmnigraphError,
     PreconditionFailed,
 )
+from omnigraph.storage import failpoints
+from omnigraph.storage.failpoints import Point
+from tests.support.graphs import while_armed
 
 SCHEMA = """
 node Person {
@@ -287,15 +290,19 @@ def test_a_request_is_applied_once(people: Graph) -> None:
     assert people.load([{"type": "Note", "data": {"text": "b"}}], idempotency_key="k1").commit == first.commit
 
 
-def test_a_request_that_two_senders_prepared_is_applied_once(people: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
-    from omnigraph.write.transaction import WriteTxn
-
+def test_a_request_that_two_senders_prepared_is_applied_once(people: Graph) -> None:
+    """The second sender looked before the first had published; the publisher looks again."""
     text = 'query q() { insert Note { text: "a" } insert Company { name: "C" } }'
-    first = people.mutate(text, idempotency_key="k1")
-    # The second sender looked before the first had published; the publisher looks again.
-    monkeypatch.setattr(WriteTxn, "earlier_commit", lambda self: None)
-    again = Graph.open(people.uri).mutate(text, idempotency_key="k1")
-    assert (again.replayed, again.commit) == (True, first.commit)
+    found = []
+
+    def send_first() -> None:
+        failpoints.arm(None)
+        found.append(people.mutate(text, idempotency_key="k1"))
+
+    second = Graph.open(people.uri)
+    with while_armed({Point.INTENT_COMPLETED: send_first}):
+        again = second.mutate(text, idempotency_key="k1")
+    assert (again.replayed, again.commit) == (True, found[0].commit)
     assert people.rows("node:Note").num_rows == 1
 
 
@@ -337,24 +344,15 @@ def test_a_mutation_of_another_branch(people: Graph) -> None:
 
 
 def test_updates_of_different_rows_follow_each_other_and_of_one_row_conflict(people: Graph) -> None:
-    from omnigraph.write import mutate as module
-    from omnigraph.write.validation import validate
-
     rival = Graph.open(people.uri)
 
     def racing(mine: str, theirs: str) -> None:
-        def interfering(*args: Any, **kwargs: Any) -> Any:
-            verdict = validate(*args, **kwargs)
-            monkeypatch.undo()
+        def interfere() -> None:
+            failpoints.arm(None)
             run(rival, theirs)
-            return verdict
 
-        monkeypatch = pytest.MonkeyPatch()
-        monkeypatch.setattr(module, "validate", interfering)
-        try:
+        with while_armed({Point.TABLE_STAGED: interfere}):
             run(people, mine)
-        finally:
-            monkeypatch.undo()
 
     racing('update Person set { age: 1 } where name = "Alice"', 'update Person set { age: 2 } where name = "Bob"')
     assert ages(people) == {"Alice": 1, "Bob": 2, "Cara": None}

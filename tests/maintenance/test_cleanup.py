@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -16,9 +17,10 @@ from omnigraph.maintenance.collector import Collector
 from omnigraph.storage import failpoints
 from omnigraph.storage.failpoints import Point
 from omnigraph.versioning.changes import changes_between
-from omnigraph.versioning.manifest import ManifestState
-from omnigraph.versioning.repository import Repository
 from omnigraph.versioning.store import Settings
+from omnigraph.write.merge import merge_branch
+from omnigraph.write.merge_compare import Comparison, Terms, in_process
+from omnigraph.write.transaction import WriteTxn
 from tests.maintenance.scenes import age_everything, busy_graph, contents, files_below, leftovers, sweep
 from tests.support.graphs import EXPIRED, Crash, crash_at, knows, people
 from tests.support.invariants import check_every_version
@@ -377,27 +379,21 @@ def test_every_way_to_a_reclaimed_version_says_so(tmp_path: Path) -> None:
     assert {"late"}.isdisjoint({tag.name for tag in graph.tags.list()} | {b.name for b in graph.branches.list()})
 
 
-def test_a_merge_whose_source_is_reclaimed_under_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_merge_whose_source_is_reclaimed_under_it_says_so(tmp_path: Path) -> None:
+    """Everything of the source's head is deleted after the merge has captured it and before it reads a row."""
     graph = busy_graph(tmp_path)
     graph.branches.create("dev")
     graph.load({"Person": people("p5", age=5)}, "merge", "dev")
     graph.load({"Person": people("p6", age=6)}, "merge")
-    stalled = Graph.open(graph.uri)
-    head = Repository.head
 
-    def stale(repository: Repository, branch: str = "main") -> ManifestState:
-        """The source's head, read just before everything of it was deleted."""
-        state = head(repository, branch)
-        if repository is stalled._repository and branch == "dev":
-            graph.load({"Person": people("p5", age=7)}, "merge", "dev")
-            graph.maintenance.optimize("dev")
-            sweep(graph)
-        return state
+    def reclaim_first(txn: WriteTxn, terms: Terms) -> AbstractContextManager[Comparison]:
+        graph.load({"Person": people("p5", age=7)}, "merge", "dev")
+        graph.maintenance.optimize("dev")
+        sweep(graph)
+        return in_process(txn, terms)
 
-    monkeypatch.setattr(Repository, "head", stale)
     with pytest.raises(HistoricalVersionReclaimed):
-        stalled.branches.merge("dev")
-    monkeypatch.undo()
+        merge_branch(Graph.open(graph.uri).repository, "dev", "main", comparing=reclaim_first)
     assert graph.branches.merge("dev").outcome == "merged"
 
 

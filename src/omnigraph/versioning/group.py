@@ -197,8 +197,7 @@ def claims_of(plan: PublishPlan) -> Claims:
         mine, shared = _claimed(requirement)
         own.update(mine)
         kept.update(shared)
-    # A table that must not move at all is not shared, not even with this plan's own writing.
-    return Claims(frozenset(own), frozenset(kept - own))
+    return Claims(frozenset(own), frozenset(kept))
 
 
 def _claimed(requirement: Requirement) -> tuple[Iterable[Hashable], Iterable[Hashable]]:

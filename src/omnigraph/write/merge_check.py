@@ -222,7 +222,7 @@ def _unique_conflicts(entity: EntityType, merge: TableMerge, ours: TableDelta) -
         columns = [name if name in ("src", "dst") else entity.property(name).column for name in group]
         taken = _by_value(ours.after, columns, merge.dropped | merge.upserted)
         for value, entity_id in _by_value(written, columns, frozenset()).items():
-            if value in taken and taken[value] != entity_id:
+            if value in taken:  # by another entity: `taken` has none that the merge writes
                 shown = ", ".join(f"{n}={v!r}" for n, v in zip(group, value, strict=True))
                 yield Conflict(
                     kind=ConflictKind.UNIQUE_VIOLATION, entity_kind=entity.kind, type_name=entity.name,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from omnigraph import Graph
-from omnigraph.errors import EndpointConflict, ExpectedVersionMismatch, KeyConflict, PlanExpired, PublishContention
+from omnigraph.errors import EndpointConflict, ExpectedVersionMismatch, KeyConflict, PlanExpired
 from omnigraph.storage.lookup import locate
 from omnigraph.versioning.plan import (
     CardinalityWithin,
@@ -22,7 +22,7 @@ from omnigraph.versioning.plan import (
     plan_from_json,
     plan_to_json,
 )
-from omnigraph.versioning.publish import PUBLISHER_RETRY_BUDGET, next_state
+from omnigraph.versioning.publish import next_state
 from omnigraph.versioning.staging import open_table
 from omnigraph.versioning.store import ticks
 from tests.attacks.test_attacks import plan_of
@@ -169,33 +169,6 @@ def test_a_fold_follows_rows_that_came_beside_it(local_graph: Graph, rival: Grap
     rival.load([person("p1", 50), person("rival1", 51), person("new", 52)], mode="merge")
     ages = {r["name"]: r["age"] for r in local_graph.rows("node:Person").to_pylist()}
     assert ages == {"p0": 0, "p1": 50, "p2": 2, "p3": 3, "rival0": 10, "rival1": 51, "rival2": 12, "new": 52}
-
-
-def test_the_budget_counts_moves_of_the_plans_own_tables(
-    local_graph: Graph, rival: Graph, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A rival that moves the table in front of every swap: five times is followed, six is contention."""
-    manifests = local_graph._store.manifests
-    swap = type(manifests).compare_and_swap
-    moves: list[int] = []
-
-    def contended(self: object, base: object, rows: object, files: object) -> object:
-        if self is manifests and len(moves) < limit:
-            moves.append(1)
-            rival.load([person(f"rival{limit}-{len(moves)}")])
-        return swap(self, base, rows, files)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(type(manifests), "compare_and_swap", contended)
-    monkeypatch.setattr("omnigraph.storage.locks.MAX_WAIT_SECONDS", 0.05)
-    limit = PUBLISHER_RETRY_BUDGET
-    publish(local_graph, plan_of(local_graph, "five"))
-    moves.clear()
-    limit = PUBLISHER_RETRY_BUDGET + 1
-    with pytest.raises(PublishContention, match="moved 6 times"):
-        publish(local_graph, plan_of(local_graph, "six"))
-    stored = local_graph.rows("node:Person")["name"].to_pylist()
-    assert "five" in stored
-    assert "six" not in stored
 
 
 def test_a_plan_that_was_staged_too_long_ago_is_refused(local_graph: Graph) -> None:
