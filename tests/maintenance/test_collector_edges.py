@@ -11,11 +11,12 @@ import pytest
 
 from omnigraph import Graph
 from omnigraph.errors import ConflictError
+from omnigraph.maintenance.roots import Retention, find_roots
 from omnigraph.storage.failpoints import Point
 from omnigraph.storage.layout import manifest_path, table_path
 from omnigraph.versioning.store import Settings, mint
 from tests.attacks.test_attacks import plan_of
-from tests.support.graphs import SMALL, people, while_armed
+from tests.support.graphs import SMALL, crash_at, people, while_armed
 from tests.support.invariants import check_every_version
 
 pytestmark = pytest.mark.filterwarnings("ignore:keeping . versions leaves little")
@@ -116,3 +117,21 @@ def test_versions_go_before_the_files_that_they_name(graph: Graph) -> None:
         mine = [[name for name in step if name.startswith(f"{table}/")] for step in removed]
         last_version = next(i for i, step in enumerate(mine) if all(v in step for v in mine[-1] if "/_versions/" in v))
         assert not any("/data/" in name for name in mine[last_version])
+
+
+def test_what_an_unfinished_write_stands_on_is_a_root(graph: Graph) -> None:
+    """What it staged, what it builds on, and what it adopts, though no kept state names any of it."""
+    retention = Retention(1, None, NOW, NOW)
+    change = plan_of(graph, "late", has_intent=True).changes[0]
+    Graph.open(graph.uri).load({"Person": people("rival")})
+    pins = find_roots(graph.repository, retention, graph._store.store_clock()).pins
+    assert {(change.location, change.staged_version), (change.location, change.base_version)} <= pins
+    graph.branches.create("dev")
+    graph.load({"Person": people("dev")}, branch="dev")
+    adopted = graph.snapshot("dev").tables["node:Person"]
+    graph.load({"Company": [{"name": "elsewhere"}]})
+    with crash_at(Point.INTENT_COMPLETED):
+        Graph.open(graph.uri).branches.merge("dev")
+    graph.load({"Person": people("more")}, branch="dev")
+    pins = find_roots(graph.repository, retention, graph._store.store_clock()).pins
+    assert (adopted.location, adopted.staged_version) in pins
