@@ -228,7 +228,9 @@ def test_pins_that_a_collector_condemned_are_not_adopted(tmp_path: Path) -> None
     graph.branches.create("dev")
     graph.load({"Person": people("a")}, branch="dev")
     entry = graph.snapshot("dev").tables["node:Person"]
-    graph._store.objects.put_new_json("__gc/01M.json", {"pins": [f"{entry.location}@{entry.staged_version}"]})
+    graph._store.objects.put_new_json(
+        "__gc/01M.json", {"pins": [f"{entry.location}@{entry.staged_version}"], "objects": []}
+    )
     with pytest.raises(HistoricalVersionReclaimed):
         graph.branches.merge("dev")
     assert graph.snapshot().version == 1
