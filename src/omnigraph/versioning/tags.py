@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from omnigraph.errors import NameTaken, TagNotFound
+from omnigraph.errors import CorruptGraph, NameTaken, TagNotFound
 from omnigraph.storage.decode import (
     Malformed,
     as_commit_id,
@@ -84,7 +84,13 @@ class Tags:
 
     def find(self, name: str) -> Tag | None:
         """A tag by name, or None."""
-        return self._read(tag_path(name)) or self._read(tag_path(name, TAG_COPIES))
+        try:
+            return self._read(tag_path(name)) or self._read(tag_path(name, TAG_COPIES))
+        except CorruptGraph:
+            copy = self._read(tag_path(name, TAG_COPIES))
+            if copy is None:
+                raise
+            return copy
 
     def has(self, name: str) -> bool:
         """Whether there is a tag of that name; one probe."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from omnigraph import Graph
@@ -118,3 +120,13 @@ def test_the_table_behind_a_type_can_be_read_by_lance(local_graph: Graph) -> Non
     uri, version = local_graph.table("node:Person")
     assert lance.dataset(uri, version=version).to_table().to_pylist() == [{"id": "a", "name": "a", "age": 3}]
     assert lance.dataset(uri).version == 2, "the table's own HEAD never moves"
+
+
+def test_a_tag_whose_first_record_is_damaged_is_read_from_its_second(local_graph: Graph) -> None:
+    local_graph.load([person("a")])
+    tag = local_graph.tags.create("v1")
+    path = Path(local_graph.uri) / "__tags" / "v1.json"
+    path.write_bytes(path.read_bytes()[:-2])
+    fresh = Graph.open(local_graph.uri)
+    assert fresh.tags.list() == [tag]
+    assert fresh.snapshot("v1").commit_id == tag.graph_commit_id

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from omnigraph.cli import options
 from omnigraph.cli.output import print_json, print_line, print_table
-from omnigraph.maintenance.fsck_names import LostName
+
+if TYPE_CHECKING:
+    from omnigraph.maintenance.fsck_names import LostName
 
 Confirm = Annotated[bool, typer.Option("--confirm", help="Act on what is provable. Without it, only look.")]
 Force = Annotated[
