@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 
 MAX_VECTOR_DIMENSION = 2**31 - 1
-_SAFE_INTEGER = 2**53 - 1
 EPOCH_DATE = dt.date(1970, 1, 1)
 EPOCH_DATETIME = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
@@ -166,18 +165,3 @@ def canonical_texts(values: pa.Array) -> pa.Array:
     if pa.types.is_timestamp(kind):
         return values.cast(pa.timestamp("ms", kind.tz)).cast(pa.int64()).cast(pa.string())
     return values.cast(pa.string())
-
-
-def json_value(value: Any) -> Any:
-    """A value in the JSON of results: dates as ISO text, what JSON numbers cannot carry as text."""
-    if isinstance(value, dt.datetime):
-        return value.astimezone(dt.UTC).strftime("%Y-%m-%dT%H:%M:%S.") + f"{value.microsecond // 1000:03d}Z"
-    if isinstance(value, dt.date):
-        return value.isoformat()
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
-    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > _SAFE_INTEGER:
-        return str(value)
-    if isinstance(value, dict):
-        return {k: json_value(v) for k, v in value.items()}
-    return [json_value(v) for v in value] if isinstance(value, list) else value

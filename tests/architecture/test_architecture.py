@@ -11,8 +11,8 @@ import omnigraph
 
 SRC = Path(omnigraph.__file__).parent
 ORDER = [
-    "errors", "logs", "datatypes", "schema", "query", "storage", "versioning", "execution", "write", "maintenance",
-    "handles", "graph",
+    "errors", "logs", "json_values", "datatypes", "schema", "query", "storage", "versioning", "execution", "write",
+    "maintenance", "handles", "graph",
     "pipeline", "server", "cli",
 ]  # fmt: skip
 WALLS = {("storage", "schema"), ("storage", "query"), ("server", "pipeline")}

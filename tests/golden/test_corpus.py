@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from omnigraph import Graph
-from omnigraph.datatypes import json_value
+from omnigraph.json_values import json_value
 from omnigraph.query import bind_params, compile_query, parse_queries
 from omnigraph.query.format import format_query
 from omnigraph.query.ir import QueryIR

@@ -36,7 +36,7 @@ MISTAKES = {
     "unknown format": ("nodes:\n  P: {path: a, format: xls}", 2, 24, "format 'xls' is unknown"),
     "long delimiter": ("nodes:\n  P: {path: a.csv, delimiter: '::'}", 2, 31, "a delimiter is one character"),
     "not printable": ("graph: \x00", 1, 1, "this is not YAML"),
-    "nested too deeply": ("[" * 5000, 1, 1, "nested too deeply"),
+    "nested too deeply": ("[" * 5000, 1, 17, "nested too deeply"),
     "two documents": ("graph: g\n---\ngraph: h", 2, 1, "this is not YAML"),
     "nothing under nodes": ("graph: g\nnodes:", 2, 7, "nodes must be a mapping"),
     "a key that is a list": ("[a]: b", 1, 1, "text is expected here"),

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.datatypes import json_value
+from omnigraph.json_values import json_value
 
 if TYPE_CHECKING:
     from omnigraph.graph import Graph

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.cli.formats import cell_text
 from omnigraph.cli.output import clean, counted, print_line, print_table
-from omnigraph.datatypes import json_value
+from omnigraph.json_values import json_value
 
 if TYPE_CHECKING:
     from omnigraph.versioning.changes import EntityChange

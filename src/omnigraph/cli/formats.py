@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.cli.output import clean, counted, print_json, print_line
-from omnigraph.datatypes import json_value
+from omnigraph.json_values import json_value
 
 if TYPE_CHECKING:
     from omnigraph.execution.result import Result, ResultStream

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from omnigraph.datatypes import json_value
 from omnigraph.errors import ChangeFeedGap
+from omnigraph.json_values import json_value
 from omnigraph.versioning.changes import changes_of
 from omnigraph.versioning.commits import GraphCommit
 from omnigraph.versioning.repository import Repository

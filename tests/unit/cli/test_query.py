@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from omnigraph import Graph
-from omnigraph.datatypes import json_value
+from omnigraph.json_values import json_value
 from tests.unit.cli.conftest import Cli
 
 FRIENDS = (

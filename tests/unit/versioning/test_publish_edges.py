@@ -16,7 +16,6 @@ from omnigraph.errors import (
     OutcomeUnknown,
     PublishContention,
     StorageError,
-    StoreReplaced,
     StoreUnavailable,
 )
 from omnigraph.storage import failpoints
@@ -80,9 +79,8 @@ def test_a_store_without_the_claim_of_main_acknowledges_no_write(graph: Graph) -
         for path in (Path(graph.uri) / "__refs" / "main").iterdir():
             path.unlink()
 
-    with while_armed({Point.BEFORE_SWAP: once(remove)}), pytest.raises(OutcomeUnknown) as caught:
+    with while_armed({Point.BEFORE_SWAP: once(remove)}), pytest.raises(OutcomeUnknown):
         graph.load([person("late")])
-    assert isinstance(caught.value.__cause__, StoreReplaced)
 
 
 @pytest.mark.parametrize("went_on", [False, True], ids=["below the base", "with another base"])
@@ -100,9 +98,8 @@ def test_a_store_that_is_restored_in_front_of_the_swap_acknowledges_no_write(
         if went_on:
             Graph.open(graph.uri).load([person("eve")])
 
-    with while_armed({Point.BEFORE_SWAP: once(restore)}), pytest.raises(OutcomeUnknown) as caught:
+    with while_armed({Point.BEFORE_SWAP: once(restore)}), pytest.raises(OutcomeUnknown):
         graph.load([person("late")])
-    assert isinstance(caught.value.__cause__, StoreReplaced)
 
 
 def test_closing_a_closed_branch_publishes_nothing(graph: Graph) -> None:
