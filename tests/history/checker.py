@@ -18,8 +18,8 @@ from tests.history.model import EVENT, Rows, State, digest
 from tests.history.process import COMMITS
 
 CONFLICTS = frozenset({
-    "expected_version_mismatch", "schema_moved", "drop_not_allowed", "key_conflict", "constraint_conflict", "endpoint_conflict",
-    "precondition_failed", "publish_contention", "name_taken", "branch_gone", "branch_in_use", "merge_conflict",
+    "expected_version_mismatch", "schema_moved", "drop_not_allowed", "key_conflict", "constraint_conflict",
+    "endpoint_conflict", "precondition_failed", "publish_contention", "name_taken", "branch_gone", "branch_in_use", "merge_conflict",
     "missing_endpoint", "plan_expired",
 })  # fmt: skip
 MISSING = frozenset({
