@@ -19,8 +19,8 @@ from tests.history.process import COMMITS
 
 CONFLICTS = frozenset({
     "expected_version_mismatch", "schema_moved", "drop_not_allowed", "key_conflict", "constraint_conflict",
-    "endpoint_conflict", "precondition_failed", "publish_contention", "name_taken", "branch_gone", "branch_in_use", "merge_conflict",
-    "missing_endpoint", "plan_expired",
+    "endpoint_conflict", "precondition_failed", "publish_contention", "name_taken", "branch_gone",
+    "branch_in_use", "merge_conflict", "missing_endpoint", "plan_expired",
 })  # fmt: skip
 MISSING = frozenset({
     "not_found", "branch_not_found", "tag_not_found", "commit_not_found", "version_not_found", "type_not_found",
