@@ -284,6 +284,7 @@ def test_every_part_of_a_claim(root: Path) -> None:
 
 
 def test_every_part_of_a_tag(root: Path) -> None:
+    (root / "__refs/~tags/v1.json").unlink()  # the second record would answer for a damaged first one
     graph = Graph.open(root)
 
     def read() -> None:

@@ -337,7 +337,7 @@ def test_schema_apply_beside_readers_and_writers(graph: Graph, other: Graph) -> 
         graph.load({"Person": persons("cyd")})  # prepared again under the new schema
     assert sum(batch.num_rows for batch in stream) == 1
     assert set(graph.rows("node:Person").column_names) == {"id", "name", "age", "email", "city"}
-    with before_swap(lambda: other.schema.apply(SCHEMA)), pytest.raises(SchemaMoved):
+    with before_swap(lambda: other.schema.apply(SCHEMA, allow_drops=True)), pytest.raises(SchemaMoved):
         graph.mutate(OLDER)
     assert age(graph, "ann") == 1
 
