@@ -40,7 +40,7 @@ def damaged(path: str) -> CorruptGraph:
     """The error for an object of ours whose bytes are not those that were written."""
     return CorruptGraph(
         f"{path} is damaged: its checksum does not match its content",
-        hint="restore the file from a copy of the store; `omnigraph fsck` lists everything that is damaged",
+        hint=f"restore {path} from a copy of the store; `omnigraph fsck` lists everything that is damaged",
     )
 
 

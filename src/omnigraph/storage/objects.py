@@ -122,9 +122,10 @@ class ObjectStore:
     def _create_local(self, path: str, body: Any) -> bool:
         with translated(f"writing {path}"):
             try:
-                self._put(path, body)
-            except FileNotFoundError:  # cleanup has removed the empty directory between its making and the put
-                self._put(path, body)
+                try:
+                    self._put(path, body)
+                except FileNotFoundError:  # cleanup has removed the empty directory between its making and the put
+                    self._put(path, body)
             except (AlreadyExistsError, PreconditionError):
                 return False
         return True
@@ -188,7 +189,7 @@ class ObjectStore:
     def exists(self, path: str) -> bool:
         """True when there is an object of exactly that name or, for a name ending in `/`, any object below it."""
         if path.endswith("/"):
-            return bool(self.list(path))
+            return self.holds_any(path)
         return self._head(path) is not None
 
     def _head(self, path: str) -> _Head | None:

@@ -97,9 +97,11 @@ class Refs:
         return None
 
     def not_found(self, name: str) -> BranchNotFound:
-        """The error for a name that nobody has, with names like it, or the first ones; from the listing alone."""
+        """The error for a name that nobody has, with all names, or those like it where there are many."""
         names = [MAIN, *(claim.name for claim in self._claims.newest() if claim.is_open)]
-        shown = difflib.get_close_matches(name, names, n=3) or names[:_MAX_SHOWN]
+        shown = names
+        if len(names) > _MAX_SHOWN:
+            shown = difflib.get_close_matches(name, names, n=3) or names[:_MAX_SHOWN]
         more = ", ..." if len(names) > len(shown) else ""
         return BranchNotFound(f"there is no branch {name!r}", hint=f"branches: {', '.join(shown)}{more}")
 
