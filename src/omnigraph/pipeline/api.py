@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from omnigraph.errors import InvalidArgument, JobError, OmnigraphError
+from omnigraph.execution.spark.job_scope import Progress
 from omnigraph.graph import Graph
 from omnigraph.pipeline.bulk_load import MAX_PARTITIONS, BulkLoad, FrameSource, reason_in, run_load
 from omnigraph.pipeline.job import Job, JobSource
 from omnigraph.pipeline.reading import lines_begun
 from omnigraph.pipeline.settle import LoadTerms
 from omnigraph.pipeline.sources import CSV, JSONL, ORC, Files, Split, expand_paths, format_of, plan_splits
-from omnigraph.pipeline.spark_session import adopt, frame_of, require_tasks
-from omnigraph.pipeline.standing import Progress
+from omnigraph.pipeline.spark_session import adopt, frame_of
+from omnigraph.pipeline.task_runner import TaskRunner
 from omnigraph.schema.catalog import Catalog, EntityType
 from omnigraph.versioning.refs import MAIN
 from omnigraph.write.load import MODES, LoadResult
@@ -45,7 +46,7 @@ def load(
     """
     if mode not in MODES:
         raise InvalidArgument(f"mode {mode!r} is unknown", hint=f"use one of {', '.join(MODES)}")
-    require_tasks(adopt(spark))
+    adopt(spark)
     created = graph.fork_if_missing(branch, from_branch)
     result: LoadResult | None = None
     try:
@@ -242,7 +243,7 @@ def _numbered(spark: SparkSession, splits: list[Split]) -> list[Split]:
     counted = [s for s in ranged if s.path in several]
     if not counted:
         return splits
-    counts = spark.sparkContext.parallelize(counted, len(counted)).map(lines_begun).collect()
+    counts = TaskRunner(spark, "count the lines of files").map(lines_begun, counted, "count lines")
     first: dict[int, int] = {}
     seen: dict[str, int] = {}
     for split, count in zip(counted, counts, strict=True):

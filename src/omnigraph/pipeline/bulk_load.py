@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from omnigraph.errors import ConflictError, DataError, OmnigraphError
+from omnigraph.execution.spark.job_scope import Progress, job_scope
 from omnigraph.execution.spark.tasks import refusal_in
 from omnigraph.pipeline import narrowing
-from omnigraph.pipeline.driving import holding, repeating
+from omnigraph.pipeline.lease import renewed_lease
 from omnigraph.pipeline.narrowing import Screener
 from omnigraph.pipeline.settle import LoadTerms, Settlement, stage_job
 from omnigraph.pipeline.sources import Split
@@ -35,7 +36,7 @@ from omnigraph.pipeline.staging import (
     stage_frame,
     stage_split,
 )
-from omnigraph.pipeline.standing import Progress, Serve, StandingTasks
+from omnigraph.pipeline.task_runner import TaskRunner
 from omnigraph.storage.layout import STAGING
 from omnigraph.versioning.repository import Repository
 from omnigraph.versioning.store import GraphStore
@@ -129,10 +130,10 @@ class _Driver:
         self._scratch = [self._txn.commit_id]
         self._staged: dict[int, StagedSplit] = {}
         self._skipped: set[Place] = set()
-        self._standing = StandingTasks(spark, _applying, f"load into {self._store.root.uri}")
+        self._runner = TaskRunner(spark, f"load into {self._store.root.uri}")
         self._settlement = Settlement(
             self._store, request.terms, self._staged, [],
-            Screener(self._tasks, self._standing.close, spark.sparkContext.defaultParallelism),
+            Screener(self._tasks, lambda: self._runner.parallelism),
             spark_crew(spark, self._store.root.uri),
         )  # fmt: skip
 
@@ -148,11 +149,10 @@ class _Driver:
         self._txn.announce(self._request.table_keys)
         result: LoadResult | None = None
         try:
-            with holding(lambda: self._txn):
+            with renewed_lease(lambda: self._txn):
                 self._stage(None)
                 result = self._settled()
         finally:
-            self._standing.close()
             if result is None:  # whatever stopped it, an error of Spark included
                 self._txn.withdraw()
         return result
@@ -184,14 +184,14 @@ class _Driver:
         splits = [s for s in self._request.splits if numbers is None or s.number in numbers]
         job, skipped = self._job, frozenset(self._skipped)
         if splits:
-            answers = self._tasks(partial(stage_split, job, skipped=skipped), splits)
+            answers = self._tasks(partial(stage_split, job, skipped=skipped), splits, "read, check and write files")
             self._staged.update((each.number, each) for each in answers)
         frames = [f for f in self._request.frames if numbers is None or any(f.holds(n) for n in numbers)]
-        if frames:
-            self._standing.close()  # they are computed by jobs of their own, which need the slots
-        with self._watching(), _as_itself():
+        with _as_itself():
             for source in frames:
-                self._stage_frame(source, skipped)
+                step = f"omnigraph: load into {self._store.root.uri}: compute, check and write {source.name}"
+                with job_scope(self._spark, step, self._on_progress):
+                    self._stage_frame(source, skipped)
         for number in sorted(self._staged):
             error = self._staged[number].error
             if error is not None:
@@ -218,27 +218,8 @@ class _Driver:
             staged = answer(bytes(row["answer"]))
             self._staged[staged.number] = staged
 
-    @contextlib.contextmanager
-    def _watching(self) -> Iterator[None]:
-        """Report finished tasks to whoever watches."""
-        if self._on_progress is None:
-            yield
-            return
-        tracker = self._spark.sparkContext.statusTracker()
-        report = self._on_progress
-
-        def tell() -> None:
-            for stage in tracker.getActiveStageIds():
-                info = tracker.getStageInfo(stage)
-                if info is not None:
-                    report(info.numCompletedTasks, info.numTasks)
-
-        with repeating(tell, 0.2, "omnigraph-progress"):
-            yield
-
-    def _tasks(self, function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-        """Apply a function to every item, by tasks that stay for the next call."""
-        return self._standing.do(function, items, self._on_progress)
+    def _tasks(self, function: Callable[[Any], Any], items: Sequence[Any], step: str) -> list[Any]:
+        return self._runner.map(function, items, step, self._on_progress)
 
     def _skip(self, places: set[Place]) -> None:
         """Stage the splits that hold some rows again, without them."""
@@ -251,12 +232,3 @@ class _Driver:
         with contextlib.suppress(OmnigraphError):
             for commit_id in self._scratch:
                 self._store.objects.delete_prefix(f"{STAGING}/{commit_id}/")
-
-
-def _applying() -> Serve:
-    """What a task does: apply the function of the step."""
-    return _applied
-
-
-def _applied(function: Callable[[Any], Any], item: Any) -> Any:
-    return function(item)

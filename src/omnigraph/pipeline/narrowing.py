@@ -41,20 +41,16 @@ _ROWS_PER_TASK = 1 << 19
 """Few enough that the tables in which values are looked up stay near the processor."""
 _ROWS_PER_BASE_SPLIT = 1 << 21
 Gathered = Mapping[str, Sequence[StagedPart]]
-Tasks = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
-"""Applies a function to every item, a task each, and gives the answers in order."""
+Tasks = Callable[[Callable[[Any], Any], Sequence[Any], str], list[Any]]
+"""Applies a function to every item in tasks and gives the answers in order. The text names the step."""
 
 
 class Screener:
-    """Has large loads screened by tasks. What was cut once is used again when a load is judged again.
+    """Has large loads screened by tasks. What was cut once is used again when a load is judged again."""
 
-    `rest` is called when nothing more is to be done by tasks for now.
-    """
-
-    def __init__(self, tasks: Tasks, rest: Callable[[], None], parallelism: int) -> None:
+    def __init__(self, tasks: Tasks, parallelism: Callable[[], int]) -> None:
         self._tasks = tasks
-        self.rest = rest
-        self._parallelism = max(1, parallelism)
+        self._parallelism = parallelism
         self._cut: dict[str, CutFile] = {}
 
     def is_worth_it(self, txn: WriteTxn, mode: str, gathered: Gathered) -> bool:
@@ -70,13 +66,13 @@ class Screener:
         parts = [part for mine in gathered.values() for part in mine if part.is_judged]
         missing = [part for part in parts if part.cut is None and part.keys not in self._cut]
         if missing:
-            cuts = self._tasks(partial(cut_part, screening), missing)
+            cuts = self._tasks(partial(cut_part, screening), missing, "bucket the rows of the load")
             self._cut |= {str(part.keys): file for part, file in zip(missing, cuts, strict=True)}
-        present = self._tasks(partial(cut_base, screening), base) if base else []
+        present = self._tasks(partial(cut_base, screening), base, "bucket the rows of the graph")
         loaded = [part.cut or self._cut[str(part.keys)] for part in parts]
         found = Screened()
         work = [_bucket(loaded, present, begin, end) for begin, end in self._ranges(txn, gathered, base)]
-        for answer in self._tasks(partial(screen, screening), work):
+        for answer in self._tasks(partial(screen, screening), work, "check the rules between rows"):
             found.add(answer)
         return found
 
@@ -84,8 +80,9 @@ class Screener:
         """Neighbouring buckets for a task each: full rounds of tasks, all of them as long."""
         rows = sum(part.rows for parts in gathered.values() for part in parts)
         rows += sum(txn.entry(key).row_count for key in {split.table_key for split in base})
-        rounds = -(-rows // (_ROWS_PER_TASK * self._parallelism))
-        count = min(BUCKETS, max(1, rounds) * self._parallelism)
+        slots = self._parallelism()
+        rounds = -(-rows // (_ROWS_PER_TASK * slots))
+        count = min(BUCKETS, max(1, rounds) * slots)
         cuts = [BUCKETS * number // count for number in range(count + 1)]
         return itertools.pairwise(cuts)
 

@@ -85,8 +85,6 @@ class Settlement:
         """Check and publish. Without `restage`, a row that breaks a rule beside others refuses the load."""
         self._txn = txn
         verdict, screened = self._admitted(restage)
-        if self._screener is not None:
-            self._screener.rest()
         gathered = self._gathered()
         rejected = (*self._row_violations(), *self._refused)
         counts = {key: sum(part.rows for part in parts) for key, parts in gathered.items()}

@@ -1,9 +1,9 @@
 """Algorithms of `graph.analytics` with their kernels run by Spark tasks.
 
-Blocks of the topology are cut once and left in the graph's scratch space. In each superstep tasks that stay map their
-blocks and the vectors of the step into memory, apply the kernel and leave their part there: only names pass between
-them and the driver. Results are equal to those of one process, bit for bit, because a node's value is computed inside
-one block.
+Blocks of the topology are cut once and left in the graph's scratch space. Each superstep is one Spark job: its tasks
+map their blocks and the vectors of the step into memory, apply the kernel and leave their part there, so only names
+pass between them and the driver. Results are equal to those of one process, bit for bit, because a node's value is
+computed inside one block.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import itertools
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,8 +24,8 @@ from omnigraph.execution.analytics.view import GraphView
 from omnigraph.execution.spark.workers import store_of
 from omnigraph.graph import Graph
 from omnigraph.handles.analytics import Edges
-from omnigraph.pipeline.spark_session import frame_of, require_tasks
-from omnigraph.pipeline.standing import StandingTasks
+from omnigraph.pipeline.spark_session import frame_of
+from omnigraph.pipeline.task_runner import TaskRunner
 from omnigraph.storage.layout import STAGING
 from omnigraph.versioning.refs import MAIN
 from omnigraph.versioning.repository import Target
@@ -36,14 +36,13 @@ if TYPE_CHECKING:
 
 _EDGES_PER_BLOCK = 2 << 20
 _BLOCKS_HELD = 16
-"""How many blocks a task remembers: those that are not mapped take its memory."""
+"""How many blocks a worker process keeps between supersteps: those that are not mapped take its memory."""
 
 
 class SparkAnalytics:
     """The methods of `graph.analytics`, run on a cluster; results are DataFrames."""
 
     def __init__(self, spark: SparkSession, graph: Graph) -> None:
-        require_tasks(spark)
         self._spark = spark
         self._graph = graph
 
@@ -91,11 +90,10 @@ class SparkAnalytics:
 
 
 class SparkRunner:
-    """Runs kernels in tasks that stay for the whole algorithm, over blocks of the topology."""
+    """Runs kernels in tasks, over blocks of the topology."""
 
     def __init__(self, spark: SparkSession, graph: Graph, view: GraphView) -> None:
-        self._tasks = StandingTasks(spark, partial(_Steps, graph.uri), f"compute over {graph.uri}")
-        self._parallelism = max(1, spark.sparkContext.defaultParallelism)
+        self._runner = TaskRunner(spark, f"compute over {graph.uri}")
         self._uri = graph.uri
         self._objects = store_of(graph.uri).objects
         self._view = view
@@ -110,30 +108,30 @@ class SparkRunner:
     def run(self, direction: str, kernel: Kernel, *vectors: Values) -> Values:
         """Values for all nodes, in node order."""
         blocks = self._blocks(direction)
-        name = f"{self._scratch}/{next(self._steps)}-"
+        number = next(self._steps)
+        name = f"{self._scratch}/{number}-"
         given = tuple(f"{name}in-{number}.npy" for number in range(len(vectors)))
         try:
             for path, vector in zip(given, vectors, strict=True):
                 self._objects.put_new(path, _packed(vector), flush=False)
-            answers = self._tasks.do(_Step(kernel, given, name), list(enumerate(blocks)))
+            step = _Step(self._uri, kernel, given, name)
+            answers = self._runner.map(step.apply, list(enumerate(blocks)), f"superstep {number + 1}")
             return np.concatenate([_array_at(self._uri, answer) for answer in answers])
         finally:
             self._objects.delete([*given, *(f"{name}out-{number}.npy" for number in range(len(blocks)))])
 
     def close(self) -> None:
-        """End the tasks and remove the blocks."""
-        try:
-            self._tasks.close()
-        finally:
-            self._objects.delete_prefix(self._scratch)
+        """Remove the blocks."""
+        self._objects.delete_prefix(self._scratch)
 
     def _blocks(self, direction: str) -> list[str]:
         """The paths of the blocks of a direction: as many for each task, and none too large to hold."""
         if direction not in self._cut:
             rows = self._view.rows(direction)
-            rounds = -(-len(rows.neighbours) // (_EDGES_PER_BLOCK * self._parallelism))
+            slots = self._runner.parallelism
+            rounds = -(-len(rows.neighbours) // (_EDGES_PER_BLOCK * slots))
             paths: list[str] = []
-            for number, block in enumerate(rows.blocks(max(1, rounds) * self._parallelism)):
+            for number, block in enumerate(rows.blocks(max(1, rounds) * slots)):
                 path = f"{self._scratch}/{direction}-{number}"
                 header = np.array([block.begin], np.int64)
                 self._objects.put_new(f"{path}-starts.npy", _packed(header, block.starts), flush=False)
@@ -147,27 +145,21 @@ class SparkRunner:
 class _Step:
     """One application of a kernel: the vectors it is given, and what the names of its answers begin with."""
 
+    uri: str
     kernel: Kernel
     given: tuple[str, ...]
     name: str
 
-
-class _Steps:
-    """What a task does, and the blocks that it has read: it is given the same ones again."""
-
-    def __init__(self, uri: str) -> None:
-        self._uri = uri
-        self._block = lru_cache(maxsize=_BLOCKS_HELD)(partial(_block_at, uri))
-
-    def __call__(self, step: _Step, item: tuple[int, str]) -> str:
+    def apply(self, item: tuple[int, str]) -> str:
         """Apply the kernel to one block, and leave the values where the driver finds them."""
         number, path = item
-        found = step.kernel(self._block(path), *(_array_at(self._uri, each) for each in step.given))
-        answer = f"{step.name}out-{number}.npy"
-        store_of(self._uri).objects.put_new(answer, _packed(found), flush=False)  # a second attempt finds the same
+        found = self.kernel(_block_at(self.uri, path), *(_array_at(self.uri, each) for each in self.given))
+        answer = f"{self.name}out-{number}.npy"
+        store_of(self.uri).objects.put_new(answer, _packed(found), flush=False)  # a second attempt finds the same
         return answer
 
 
+@lru_cache(maxsize=_BLOCKS_HELD)
 def _block_at(uri: str, path: str) -> Block:
     """A block of the scratch space."""
     begin, starts = np.split(_array_at(uri, f"{path}-starts.npy"), [1])

@@ -20,7 +20,7 @@ import pyarrow as pa
 from omnigraph.errors import OmnigraphError
 from omnigraph.graph import Graph
 from omnigraph.pipeline.buckets import BUCKETS, CutFile, Stream
-from omnigraph.pipeline.driving import done_by_tasks, holding
+from omnigraph.pipeline.lease import renewed_lease
 from omnigraph.pipeline.merging import (
     OURS,
     THEIRS,
@@ -36,6 +36,7 @@ from omnigraph.pipeline.merging import (
     write_taken,
 )
 from omnigraph.pipeline.spark_upkeep import spark_crew
+from omnigraph.pipeline.task_runner import TaskRunner
 from omnigraph.schema.catalog import EntityType
 from omnigraph.storage.difference import differing_places
 from omnigraph.storage.effects import ReplaceRows, WrittenFragment
@@ -86,7 +87,7 @@ def spark_comparing(spark: SparkSession, how: How = _as_it_is) -> Comparing:
         comparison = SparkComparison(spark, txn, terms, how)
         txn.announce(txn.base.tables)
         try:
-            with holding(lambda: txn):
+            with renewed_lease(lambda: txn):
                 yield comparison
         finally:
             if not txn.is_published:  # an error, a conflict, or a merge that was only to be tried
@@ -110,7 +111,7 @@ class SparkComparison:
 
     def __init__(self, spark: SparkSession, txn: WriteTxn, terms: Terms, how: How) -> None:
         self.crew = spark_crew(spark, txn.store.root.uri)
-        self._spark = spark
+        self._runner = TaskRunner(spark, f"merge rows of {txn.store.root.uri}")
         self._store = txn.store
         self._job = MergeJob(txn.store.root.uri, txn.commit_id, txn.base.schema_hash, terms)
         self._how = how
@@ -120,10 +121,10 @@ class SparkComparison:
         """Compare the changed rows of some tables in two rounds of tasks."""
         splits = [split for table in tables for split in self._splits(table)]
         files: dict[str, list[CutFile]] = {table.entity.table_key: [] for table in tables}
-        for split, file in zip(splits, self._tasks(cut_side, splits), strict=True):
+        for split, file in zip(splits, self._tasks(cut_side, splits, "read changed rows"), strict=True):
             files[split.stream.table_key].append(file)
         works = [work for table in tables for work in _compare_works(table, splits, files[table.entity.table_key])]
-        answers = self._tasks(compare_buckets, works)
+        answers = self._tasks(compare_buckets, works, "compare changed rows")
         found: dict[str, list[ComparedBuckets]] = {table.entity.table_key: [] for table in tables}
         for work, answer in zip(works, answers, strict=True):
             found[work.table_key].append(answer)
@@ -169,7 +170,7 @@ class SparkComparison:
             if not merge.taken.isdisjoint(part.ids)
         ]
         written: dict[str, list[WrittenFragment]] = {key: [] for key in merges}
-        for work, fragments in zip(works, self._tasks(write_taken, works), strict=True):
+        for work, fragments in zip(works, self._tasks(write_taken, works, "write merged rows"), strict=True):
             written[work.table_key].extend(fragments)
         for key, (merge, target) in merges.items():
             if merge.composed:
@@ -178,9 +179,8 @@ class SparkComparison:
                 written[key].extend(write_rows(self._store.tables, target, table))
         return {key: ReplaceRows(merge.replaced, tuple(written[key])) for key, (merge, _) in merges.items()}
 
-    def _tasks(self, work: Callable[[MergeJob, Any], Any], items: Sequence[Any]) -> list[Any]:
-        doing = partial(self._how, partial(work, self._job))
-        return done_by_tasks(self._spark, doing, items, f"merge rows of {self._job.uri}")
+    def _tasks(self, work: Callable[[MergeJob, Any], Any], items: Sequence[Any], step: str) -> list[Any]:
+        return self._runner.map(partial(self._how, partial(work, self._job)), items, step)
 
 
 def _compare_works(table: TableSides, splits: Sequence[SideSplit], files: Sequence[CutFile]) -> Iterator[CompareWork]:

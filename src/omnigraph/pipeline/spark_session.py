@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from omnigraph.errors import InvalidArgument, Unsupported
+from omnigraph.execution.spark.job_scope import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -102,20 +103,6 @@ def frame_of(spark: SparkSession, table: pa.Table) -> DataFrame:
         finally:
             for name, value in before.items():
                 spark.conf.set(name, value)
-
-
-def is_connect(spark: SparkSession) -> bool:
-    """Whether the session talks to a Spark Connect server, which has no `SparkContext` on this side."""
-    return type(spark).__module__.startswith("pyspark.sql.connect")
-
-
-def require_tasks(spark: SparkSession) -> None:
-    """Loading and maintenance schedule their own tasks, which only a classic session can do."""
-    if is_connect(spark):
-        raise Unsupported(
-            "this job schedules its own tasks, which Spark Connect does not offer",
-            hint="use a classic session: pipeline.session(), or spark-submit",
-        )
 
 
 def spark_module() -> Any:

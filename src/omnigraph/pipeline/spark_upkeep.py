@@ -15,8 +15,8 @@ from omnigraph.maintenance import indices as index_upkeep
 from omnigraph.maintenance import optimize as table_upkeep
 from omnigraph.maintenance.indices import IndexReport
 from omnigraph.maintenance.optimize import OptimizeReport
-from omnigraph.pipeline.driving import done_by_tasks
-from omnigraph.pipeline.spark_session import adopt, require_tasks
+from omnigraph.pipeline.spark_session import adopt
+from omnigraph.pipeline.task_runner import TaskRunner
 from omnigraph.storage.compaction import TARGET_ROWS
 from omnigraph.storage.crew import Crew, Work, perform
 from omnigraph.storage.tables import TableStore
@@ -44,9 +44,9 @@ def build_indices(spark: SparkSession, graph: Graph, branch: str = MAIN, *, acto
 
 def spark_crew(spark: SparkSession, uri: str, how: Perform = perform) -> Crew:
     """A crew of tasks, one for each piece of work."""
-    require_tasks(adopt(spark))
+    runner = TaskRunner(adopt(spark), f"maintain {uri}")
 
     def do(_: TableStore, works: Sequence[Work]) -> list[Any]:
-        return done_by_tasks(spark, lambda work: how(store_of(uri).tables, work), works, f"maintain {uri}")
+        return runner.map(lambda work: how(store_of(uri).tables, work), works, "merge fragments and build indexes")
 
-    return Crew(do, max(1, spark.sparkContext.defaultParallelism))
+    return Crew(do, runner.parallelism)

@@ -18,12 +18,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from omnigraph.pipeline.standing import StandingTasks
 
 from omnigraph import Graph
 from omnigraph.errors import InvalidArgument, StorageError
 from omnigraph.pipeline import standing
 from omnigraph.pipeline.spark_session import frame_of
-from omnigraph.pipeline.standing import StandingTasks
 
 
 def counting() -> Callable[[str, int], tuple[int, int]]:

@@ -1,0 +1,115 @@
+"""What this project says of its Spark jobs: a description, a tag to cancel them by, and their progress.
+
+Everything here is Spark's own: job descriptions, job tags, the status tracker, and the progress handler of Spark
+Connect. A job group of the caller stays in force, so cancelling that group cancels these jobs as well.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import threading
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Progress = Callable[[int, int], None]
+"""Receives how many of how many tasks have finished."""
+
+_DESCRIPTION = "spark.job.description"
+_POLL_SECONDS = 0.2
+
+
+def is_connect(spark: SparkSession) -> bool:
+    """Whether the session talks to a Spark Connect server, which has no `SparkContext` on this side."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+@contextlib.contextmanager
+def job_scope(spark: SparkSession, description: str, progress: Progress | None = None) -> Iterator[None]:
+    """Describe, tag and watch the Spark jobs that this thread starts in the block.
+
+    When the block is left by an exception, an interrupt included, jobs of it that still run are cancelled.
+    """
+    tag = f"omnigraph-{secrets.token_hex(8)}"
+    scope = _connect_scope if is_connect(spark) else _classic_scope
+    with scope(spark, description, tag, progress):
+        yield
+
+
+@contextlib.contextmanager
+def _classic_scope(spark: SparkSession, description: str, tag: str, progress: Progress | None) -> Iterator[None]:
+    context = spark.sparkContext
+    before = context.getLocalProperty(_DESCRIPTION)
+    context.setLocalProperty(_DESCRIPTION, description)
+    context.addJobTag(tag)
+    try:
+        with _polling(context, tag, progress):
+            yield
+    except BaseException:
+        with contextlib.suppress(Py4JError, PySparkException, OSError, AttributeError):
+            context.cancelJobsWithTag(tag)
+        raise
+    finally:
+        with contextlib.suppress(Py4JError, PySparkException, OSError, AttributeError):  # a session that was stopped
+            context.removeJobTag(tag)
+            context.setLocalProperty(_DESCRIPTION, before)
+
+
+@contextlib.contextmanager
+def _polling(context: Any, tag: str, progress: Progress | None) -> Iterator[None]:
+    """Report the tasks of the tagged jobs from a thread; Spark tells nobody by itself."""
+    if progress is None:
+        yield
+        return
+    tracker, over = context.statusTracker(), threading.Event()
+
+    def poll() -> None:
+        while not over.wait(_POLL_SECONDS):
+            with contextlib.suppress(Py4JError, OSError, AttributeError):
+                stages = [s for s in map(tracker.getStageInfo, _stages_of(tracker, tag)) if s is not None]
+                if stages:
+                    progress(sum(s.numCompletedTasks for s in stages), sum(s.numTasks for s in stages))
+
+    thread = threading.Thread(target=poll, name="omnigraph-progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def _stages_of(tracker: Any, tag: str) -> list[int]:
+    jobs = [tracker.getJobInfo(job) for job in tracker._jtracker.getJobIdsForTag(tag)]
+    return [stage for job in jobs if job is not None for stage in job.stageIds]
+
+
+@contextlib.contextmanager
+def _connect_scope(spark: SparkSession, description: str, tag: str, progress: Progress | None) -> Iterator[None]:
+    """On Spark Connect the tag is all that the server shows of an operation, so it begins with the description."""
+    label = f"{description.replace(',', ' ')} {tag}"
+    spark.addTag(label)
+
+    def report(stages: Any, **_: Any) -> None:
+        assert progress is not None
+        known = list(stages or ())
+        progress(sum(s.num_completed_tasks for s in known), sum(s.num_tasks for s in known))
+
+    if progress is not None:
+        spark.registerProgressHandler(report)
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(PySparkException):
+            spark.interruptTag(label)
+        raise
+    finally:
+        if progress is not None:
+            spark.removeProgressHandler(report)
+        spark.removeTag(label)

@@ -1,0 +1,147 @@
+"""Runs pieces of work as ordinary Spark jobs: a DataFrame of item numbers, `mapInArrow`, one answer per item.
+
+    items -> one job: tasks apply a function to their items -> answers, in the order of the items
+
+Scheduling, retries, speculation and cancellation are Spark's. It works alike on a classic session and on Spark Connect.
+Arrays and rows never travel this way: they lie in the graph's scratch space, and items and answers name them.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import pyarrow as pa
+
+from omnigraph.errors import OmnigraphError, StorageError
+from omnigraph.execution.spark.job_scope import Progress, is_connect, job_scope
+from omnigraph.execution.spark.tasks import accepted, answered, refusal_in
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_TASKS_PER_SLOT = 4
+"""Where the slots are known, the items of one job are put into at most so many tasks for each. A task costs some 20 ms
+whatever it does, and with several for each slot a slow one is made up for by the others."""
+
+_TASKS_ON_A_CLUSTER = 256
+"""A cluster may grow while it has tasks waiting, so its jobs have at least so many where there are as many items."""
+
+_SCHEMA = "number long, answer binary"
+_ANY_ROWS = 1 << 16
+_SLOTS: WeakKeyDictionary[SparkSession, int] = WeakKeyDictionary()
+"""What sessions of Spark Connect were found to have."""
+
+
+class TaskRunner:
+    """Applies functions to items in tasks of a session. `purpose` completes "the tasks that ..." in errors."""
+
+    def __init__(self, spark: SparkSession, purpose: str) -> None:
+        self._spark = spark
+        self._purpose = purpose
+
+    @cached_property
+    def parallelism(self) -> int:
+        """How many tasks the cluster is expected to run at a time."""
+        return parallelism_of(self._spark)
+
+    @cached_property
+    def _most_tasks(self) -> int:
+        known = _TASKS_PER_SLOT * self.parallelism
+        is_local = str(self._spark.conf.get("spark.master", "")).partition("[")[0] == "local"
+        return known if is_local else max(known, _TASKS_ON_A_CLUSTER)
+
+    def map(
+        self, function: Callable[[Any], Any], items: Sequence[Any], step: str, progress: Progress | None = None
+    ) -> list[Any]:
+        """Apply a function to every item and return the answers in order. `step` names the job in Spark's UI.
+
+        A typed error of one item is raised as itself, that of the first such item. A failure of storage or of the task
+        is left to Spark's retries first.
+        """
+        if not items:
+            return []
+        bodies = [pickle.dumps(item) for item in items]  # a task decodes only its own items
+        tasks = min(len(items), self._most_tasks)
+        try:
+            with job_scope(self._spark, f"omnigraph: {self._purpose}: {step}", progress):
+                numbers = self._spark.range(0, len(bodies), 1, tasks)
+                rows = numbers.mapInArrow(_task(function, bodies), _SCHEMA).collect()
+        except spark_failures() as error:
+            raise as_omnigraph_error(error, self._purpose) from error
+        found = {row["number"]: pickle.loads(bytes(row["answer"])) for row in rows}
+        return accepted([found[number] for number in range(len(bodies))])
+
+
+def _task(
+    function: Callable[[Any], Any], bodies: Sequence[bytes]
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The work of one task: the numbers of its items come in, their answers go out."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                answer = pickle.dumps(answered(partial(_apply, function, bodies[number])))
+                columns = [pa.array([number], pa.int64()), pa.array([answer], pa.binary())]
+                yield pa.RecordBatch.from_arrays(columns, names=["number", "answer"])
+
+    return run
+
+
+def _apply(function: Callable[[Any], Any], body: bytes) -> Any:
+    return function(pickle.loads(body))
+
+
+def parallelism_of(spark: SparkSession) -> int:
+    """The slots of the cluster, as far as Spark knows them.
+
+    Spark Connect has no `SparkContext` that says it: there it is how many tasks Spark cuts a range into by itself.
+    """
+    if not is_connect(spark):
+        return max(1, int(spark.sparkContext.defaultParallelism))
+    from pyspark.sql import functions as F
+
+    if spark not in _SLOTS:
+        with job_scope(spark, "omnigraph: count the slots of the cluster"):
+            numbers = spark.range(_ANY_ROWS).select(F.spark_partition_id().alias("partition"))
+            _SLOTS[spark] = int(numbers.agg(F.max("partition")).collect()[0][0]) + 1
+    return _SLOTS[spark]
+
+
+def spark_failures() -> tuple[type[Exception], ...]:
+    """What Spark raises when a task failed too often, or when the session was stopped.
+
+    A stopped classic session lacks the attributes of a live one.
+    """
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    return PySparkException, Py4JError, OSError, AttributeError
+
+
+def as_omnigraph_error(error: Exception, purpose: str) -> OmnigraphError:
+    """A failure of Spark as the error that its tasks met, or as one that says what they were for and why it failed."""
+    text = str(error).strip() or type(error).__name__
+    return refusal_in(text) or StorageError(f"the tasks that {purpose} failed: {root_cause(text)}")
+
+
+def root_cause(text: str) -> str:
+    """What went wrong, from the text of a failure: what Spark says first, and the error that a worker ended with."""
+    lines = [line.rstrip() for line in text.splitlines() if line.strip()]
+    first = lines[0].strip() if lines else text
+    raised = _python_error(lines)
+    return first if raised is None or raised in first else f"{first} ({raised})"
+
+
+def _python_error(lines: Sequence[str]) -> str | None:
+    """The last line of the first Python traceback: the class and the message of the error."""
+    begun = False
+    for line in lines:
+        if line.strip().startswith("Traceback (most recent call last)"):
+            begun = True
+        elif begun and not line[0].isspace():
+            return line.strip()
+    return None
