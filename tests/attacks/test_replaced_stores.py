@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from omnigraph import Graph
-from omnigraph.errors import OmnigraphError, OutcomeUnknown, StorageError, StoreReplaced
+from omnigraph.errors import OmnigraphError, OutcomeUnknown, StagedDataGone, StorageError, StoreReplaced
 from omnigraph.storage import failpoints
 from omnigraph.storage.failpoints import Point
 from omnigraph.storage.layout import version_file
@@ -144,6 +144,120 @@ def test_a_store_that_is_restored_between_look_and_swap_takes_no_write(graph: Gr
         graph.load({"Person": people("cyd")})
     (Path(graph.uri) / "__manifest" / version_file(4)).unlink(missing_ok=True)
     assert names(Graph.open(graph.uri)) == {"ann"}
+
+
+def newest_file(uri: str, pattern: str) -> Path:
+    return max(Path(uri).glob(pattern), key=lambda path: path.stat().st_mtime_ns)
+
+
+STAGED = {
+    "data": (Point.TABLE_STAGED, "nodes/*/data/*.lance"),
+    "version": (Point.MANIFEST_WRITTEN, "nodes/*/_versions/d*.manifest"),
+    "version, after it was flushed": (Point.BEFORE_SWAP, "nodes/*/_versions/d*.manifest"),
+    "manifest": (Point.BEFORE_SWAP, "__manifest/data/*.lance"),
+}
+
+
+@pytest.mark.parametrize("what", STAGED)
+def test_a_write_that_was_staged_into_another_directory_is_not_published(
+    graph: Graph, tmp_path: Path, what: str
+) -> None:
+    """While the store is away for a moment, files are made at its paths; when it is back they are not in it."""
+    point, pattern = STAGED[what]
+
+    def lose() -> None:
+        failpoints.arm(None)
+        shutil.move(newest_file(graph.uri, pattern), tmp_path)
+
+    with while_armed({point: lose}), pytest.raises(StagedDataGone, match=r"moved or unmounted"):
+        graph.load({"Person": people("lost")})
+    assert names(graph) == names(Graph.open(graph.uri)) == {"ann"}
+    graph.load({"Person": people("bob")})
+    assert names(graph) == names(Graph.open(graph.uri)) == {"ann", "bob"}
+    assert graph.maintenance.fsck().is_clean
+
+
+def test_a_write_to_several_tables_that_lost_a_staged_file_is_withdrawn(graph: Graph, tmp_path: Path) -> None:
+    def lose() -> None:
+        failpoints.arm(None)
+        shutil.move(newest_file(graph.uri, "edges/*/data/*.lance"), tmp_path)
+
+    with while_armed({Point.INTENT_COMPLETED: lose}), pytest.raises(StagedDataGone):
+        graph.load({"Person": people("bob"), "Knows": knows(("ann", "bob"))})
+    assert names(Graph.open(graph.uri)) == {"ann"}
+    assert not graph.recovery.list()
+
+
+def test_a_settled_history_that_is_not_in_the_store_is_not_published(graph: Graph, tmp_path: Path) -> None:
+    for number in range(300):
+        graph.load({"Person": people(f"p{number}")})
+
+    def lose() -> None:
+        failpoints.arm(None)
+        shutil.move(newest_file(graph.uri, "__history/*"), tmp_path)
+
+    lost = 0
+    with while_armed({Point.HISTORY_WRITTEN: lose}):
+        for number in range(300, 520):
+            try:
+                graph.load({"Person": people(f"p{number}")})
+            except StagedDataGone:
+                lost += 1
+    assert lost == 1
+    assert sum(commit.kind == "load" for commit in Graph.open(graph.uri).commits.walk()) == 1 + 519
+
+
+@pytest.mark.parametrize("back_at", [Point.BRANCH_CLAIMED, None])
+def test_a_branch_that_is_created_while_the_store_is_away_is_not_acknowledged(
+    graph: Graph, tmp_path: Path, back_at: Point | None
+) -> None:
+    """Its manifest gets into the store and its claim into a directory in its place."""
+    elsewhere = tmp_path / "elsewhere"
+
+    def leave() -> None:
+        os.rename(graph.uri, elsewhere)
+
+    def come_back() -> None:
+        os.rename(graph.uri, tmp_path / "debris")
+        os.rename(elsewhere, graph.uri)
+
+    actions = {Point.BRANCH_MANIFEST: leave} | ({} if back_at is None else {back_at: come_back})
+    with while_armed(actions), pytest.raises(StoreReplaced):
+        graph.branches.create("side")
+    if back_at is None:
+        come_back()
+    assert [each.name for each in graph.branches.list()] == ["main"]
+    graph.branches.create("side")
+    graph.load({"Person": people("bob")}, branch="side")
+    assert [each.name for each in Graph.open(graph.uri).branches.list()] == ["main", "side"]
+
+
+def test_a_branch_whose_manifest_is_not_in_the_store_gives_its_name_back(graph: Graph, tmp_path: Path) -> None:
+    def lose() -> None:
+        shutil.move(newest_file(graph.uri, "__manifest/tree/*"), tmp_path)
+
+    with while_armed({Point.BRANCH_MANIFEST: lose}), pytest.raises(StoreReplaced):
+        graph.branches.create("side")
+    assert [each.name for each in graph.branches.list()] == ["main"]
+    graph.branches.create("side")
+    assert Graph.open(graph.uri).rows("node:Person", at="side").num_rows == 1
+
+
+def test_a_claim_that_was_read_while_another_directory_was_in_place_is_not_believed(
+    graph: Graph, tmp_path: Path
+) -> None:
+    """Both stores have a branch of that name and generation; only one of them is in place again."""
+    other = tmp_path / "other"
+    shutil.copytree(graph.uri, other)
+    Graph.open(other).branches.create("side")
+    os.rename(graph.uri, tmp_path / "elsewhere")
+    os.rename(other, graph.uri)
+    assert [each.name for each in graph.branches.list()] == ["main", "side"]
+    os.rename(graph.uri, other)
+    os.rename(tmp_path / "elsewhere", graph.uri)
+    made = Graph.open(graph.uri).branches.create("side")
+    assert [each.native_branch for each in graph.branches.list()] == [None, made.native_branch]
+    assert graph.rows("node:Person", at="side").num_rows == 1
 
 
 def test_a_store_that_was_copied_onto_itself_is_the_same(graph: Graph, tmp_path: Path) -> None:

@@ -37,6 +37,12 @@ class MissingData(StorageError):
     code = "missing_data"
 
 
+class StagedDataGone(MissingData):
+    """A file that a write has staged is not in the store any more. Nothing was published."""
+
+    code = "staged_data_gone"
+
+
 class StoreReplaced(StorageError):
     """What lies at the graph's location is not the store that this handle has opened: moved, unmounted or restored."""
 

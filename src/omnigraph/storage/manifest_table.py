@@ -28,6 +28,7 @@ from omnigraph.errors import (
     FormatUnsupported,
     GraphNotFound,
     MissingData,
+    StagedDataGone,
     StorageError,
     VersionNotFound,
 )
@@ -42,6 +43,7 @@ from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.faults import translated
 from omnigraph.storage.layout import FOREIGN, MANIFEST, GraphRoot, version_file
 from omnigraph.storage.objects import ObjectInfo, ObjectStore
+from omnigraph.storage.presence import missing_files
 from omnigraph.storage.tables import data_file
 
 _MAGIC = b"LANC"
@@ -66,6 +68,11 @@ class ManifestVersion:
     def schema(self) -> pa.Schema:
         """Columns and metadata; the format stamp is in the metadata."""
         return self.dataset.schema
+
+    @property
+    def path(self) -> str:
+        """Its version file, relative to the root."""
+        return f"{self.location}/{version_file(self.version)}"
 
     @property
     def file(self) -> str | None:
@@ -218,18 +225,23 @@ class ManifestStore:
         """A text that changes when the file of a version is replaced by another; None when it is gone. One probe."""
         return self._objects.identity(f"{location}/{version_file(version)}")
 
-    def compare_and_swap(self, base: ManifestVersion, rows: pa.Table, flush_first: Sequence[str]) -> ManifestVersion:
+    def compare_and_swap(
+        self, base: ManifestVersion, rows: pa.Table, flush_first: Sequence[str], needed: Sequence[str] = ()
+    ) -> ManifestVersion:
         """Make `rows` version `base.version + 1`, or raise `CommitLost` and change nothing.
 
-        `flush_first` are the files that the new state names: they are on disk before anything can refer to them.
+        `needed` are the files that the new state names for the first time: all of them have to be in the store.
+        `flush_first` are those of them that are not known to be on disk yet.
         """
         with translated(f"writing {base.location}"):
             fragment = self._files.write(base.dataset, base.location, rows)
         hit(Point.MANIFEST_WRITTEN)
         data = f"{base.location}/data/{data_file(fragment)}"
         schema = self._labelled(rows.schema, data, f"{base.location}/{version_file(base.version)}")
+        self._require_in_store(base, [*needed, data])
         self._durability.sync_files([*flush_first, data])
         hit(Point.BEFORE_SWAP)
+        self._require_in_store(base, [*needed, data])  # again: flushing takes its time
         record("manifest swap")
         with translated(f"swapping {base.location}"):
             # max_retries=0 is what makes Overwrite strict: with retries a stale one would win.
@@ -245,6 +257,19 @@ class ManifestStore:
         self._durability.sync_files((f"{base.location}/{version_file(version)}",))
         hit(Point.BEFORE_ACK)
         return ManifestVersion(base.location, version, dataset, digester=self._digester)
+
+    def _require_in_store(self, base: ManifestVersion, needed: Sequence[str]) -> None:
+        """Refuse a swap that would name files which are not in the store of the version it builds on.
+
+        A base that is gone itself was collected, or the store is away: that is judged after the swap.
+        """
+        missing = missing_files(self._root, [base.path, *needed])
+        if missing and base.path not in missing:
+            raise StagedDataGone(
+                f"{missing[0]}, which this write has made, is not in {self._root.uri}: the store was moved or "
+                "unmounted for a moment, or cleanup has collected what was staged too long ago",
+                hint="nothing was published: repeat the write",
+            )
 
     def _labelled(self, schema: pa.Schema, data: str, previous: str | None = None) -> pa.Schema:
         """The schema of a version with the digests of its data file and of the version file before it."""

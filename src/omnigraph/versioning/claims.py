@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from omnigraph.errors import CorruptGraph, InvalidArgument
@@ -84,6 +84,8 @@ class ClaimStatus:
     is_claimed: bool = False
     is_closed: bool = False
     floor: int = 0
+    listed: ObjectInfo | None = field(default=None, compare=False)
+    """The object of the claim where it was listed: another one in its place is another claim."""
 
     @property
     def is_open(self) -> bool:
@@ -124,11 +126,15 @@ def check_name(name: str, what: str = "branch") -> None:
 
 
 class Claims:
-    """Reads and writes claims. Claims never change, so each is read once."""
+    """Reads and writes claims. Claims never change, so each is read once.
+
+    While a store was moved away, another claim may have been seen in the same place: what was read is remembered of the
+    very object that was listed, and of no other.
+    """
 
     def __init__(self, objects: ObjectStore) -> None:
         self._objects = objects
-        self._known: dict[str, Branch] = {}
+        self._known: dict[str, tuple[ObjectInfo, Branch]] = {}
 
     def put_main(self) -> None:
         """Main's claim, put when the graph is made. A store without it is not the store that was opened."""
@@ -157,26 +163,25 @@ class Claims:
 
     def every(self) -> list[Branch]:
         """Every generation of every name that has a claim, deleted ones included; not main."""
-        found = _by_name(self._objects.list(REFS))
+        infos = self._objects.list(REFS)
+        listed = {info.path: info for info in infos}
+        found = _by_name(infos)
         pairs = [(n, int(p[1])) for n, parts in found.items() for p in parts if p[2] == "json" and n != MAIN]
-        branches = (self._get(name, generation) for name, generation in sorted(pairs))
+        branches = (self._get(listed[claim_path(name, generation)]) for name, generation in sorted(pairs))
         return [branch for branch in branches if branch is not None]
 
     def read(self, claim: ClaimStatus) -> Branch:
         """The branch behind a claim."""
-        branch = self._get(claim.name, claim.generation)
+        assert claim.listed is not None, "only a claim that was listed is read"
+        branch = self._get(claim.listed)
         if branch is None:
-            path = _path(claim.name, claim.generation, "json")
+            path = claim.listed.path
             raise CorruptGraph(f"{path} was listed and cannot be read", hint="restore it from a copy of the store")
         return branch
 
     def put(self, branch: Branch) -> bool:
         """Claim the branch's name for its generation; False when somebody else has."""
-        path = _path(branch.name, branch.generation, "json")
-        if not self._objects.put_new_json(path, asdict(branch)):
-            return False
-        self._known[path] = branch
-        return True
+        return self._objects.put_new_json(_path(branch.name, branch.generation, "json"), asdict(branch))
 
     def close(self, branch: Branch, token: str) -> bool:
         """Delete the branch: from now on no write on it counts. False when somebody else has."""
@@ -211,24 +216,26 @@ class Claims:
         self._objects.delete(lower)
         self._objects.remove_empty_directories(f"{REFS}/{quoted(branch.name)}" for branch in gone)
 
-    def _get(self, name: str, generation: int) -> Branch | None:
-        path = _path(name, generation, "json")
-        known = self._known.get(path)
-        if known is None:
-            value = self._objects.get_json(path)
+    def _get(self, listed: ObjectInfo) -> Branch | None:
+        known, branch = self._known.get(listed.path, (None, None))
+        if known != listed:
+            value = self._objects.get_json(listed.path)
             if value is None:
                 return None
-            known = self._known[path] = Branch.from_json(value, path)
-        return known
+            branch = Branch.from_json(value, listed.path)
+            self._known[listed.path] = (listed, branch)
+        return branch
 
 
 def _newest(listed: Iterable[ObjectInfo]) -> list[ClaimStatus]:
     newest = []
-    for owner, parts in sorted(_by_name(listed).items()):
+    infos = {info.path: info for info in listed}
+    for owner, parts in sorted(_by_name(infos.values()).items()):
         claimed = [int(p[1]) for p in parts if p[2] == "json"]
         if claimed and owner != MAIN:
             generation = max(claimed)
-            newest.append(_status(owner, generation, [p for p in parts if int(p[1]) == generation]))
+            status = _status(owner, generation, [p for p in parts if int(p[1]) == generation])
+            newest.append(replace(status, listed=infos[claim_path(owner, generation)]))
     return newest
 
 

@@ -26,11 +26,13 @@ from omnigraph.errors import (
     PlanExpired,
     PreconditionFailed,
     PublishContention,
+    StagedDataGone,
     StorageError,
     StoreReplaced,
     StoreUnavailable,
 )
 from omnigraph.storage.calls import calls_of_write
+from omnigraph.storage.layout import pin_file
 from omnigraph.storage.manifest_table import ManifestVersion
 from omnigraph.versioning import history
 from omnigraph.versioning.claims import Claims, ClaimStatus
@@ -148,7 +150,7 @@ class Publisher:
                 return
             if ticks() > deadline:
                 raise PublishContention(f"branch {tip.branch!r} is too busy to be closed; try again")
-            if self._swap(tip, opened, replace(state, closed=True, version=state.version + 1), ()):
+            if self._swap(tip, opened, replace(state, closed=True, version=state.version + 1)):
                 return
 
     def _until_published(self, tip: BranchTip, attempt: _Attempt) -> GraphCommit:
@@ -166,8 +168,9 @@ class Publisher:
                 self._intents.hold(attempt.plan.commit_id)
             target, commit = next_state(state, attempt.plan)
             try:
-                won = self._swap(tip, opened, history.settle(self._store.objects, target), attempt.unflushed())
-            except StoreReplaced:
+                target = history.settle(self._store.objects, target)
+                won = self._swap(tip, opened, target, attempt.unflushed(), _named_files(attempt.plan, state, target))
+            except (StoreReplaced, StagedDataGone):
                 raise
             except BranchGone:
                 # The version that was swapped does not count, and who looks at the manifest only must not see it.
@@ -225,7 +228,14 @@ class Publisher:
             attempt.unknown_slot = None
             raise error
 
-    def _swap(self, tip: BranchTip, opened: ManifestVersion, target: ManifestState, files: Sequence[str]) -> bool:
+    def _swap(
+        self,
+        tip: BranchTip,
+        opened: ManifestVersion,
+        target: ManifestState,
+        unflushed: Sequence[str] = (),
+        needed: Sequence[str] = (),
+    ) -> bool:
         """Swap strictly; False when the slot was taken, or was free only because it lies in a reclaimed past.
 
         A free slot alone proves nothing: a collector may have emptied it, the branch may be deleted, the store may be
@@ -234,7 +244,7 @@ class Publisher:
         """
         rows = tip.rows.rows(target)
         try:
-            swapped = self._store.manifests.compare_and_swap(opened, rows, files)
+            swapped = self._store.manifests.compare_and_swap(opened, rows, unflushed, needed)
         except CommitLost:
             tip.reload()
             return False
@@ -364,6 +374,21 @@ def _require_intact(opened: ManifestVersion) -> None:
             f"{opened.damaged} is cut short, so nothing can be published",
             hint="`omnigraph repair --confirm` moves it away",
         )
+
+
+def _named_files(plan: PublishPlan, before: ManifestState, target: ManifestState) -> list[str]:
+    """The files that a state names and the one before it did not."""
+    known = {extent.location for extent in before.extents}
+    found = [extent.location for extent in target.extents if extent.location not in known]
+    for change in plan.changes:
+        found += change.files
+        if "file" in change.changes:
+            found.append(str(change.changes["file"]))
+        if change.digests.ledger is not None:
+            found.append(change.digests.ledger)
+    for entry in (*plan.graft.adopted, *plan.graft.reshaped):
+        found.append(f"{entry.location}/{pin_file(entry.staged_version)}")
+    return found
 
 
 def next_state(state: ManifestState, plan: PublishPlan) -> tuple[ManifestState, GraphCommit]:

@@ -12,10 +12,12 @@ import contextlib
 import difflib
 from dataclasses import replace
 
-from omnigraph.errors import BranchInUse, BranchNotFound, CorruptGraph, MissingData, NameTaken
+from omnigraph.errors import BranchInUse, BranchNotFound, CorruptGraph, MissingData, NameTaken, StoreReplaced
 from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.layout import manifest_path
-from omnigraph.versioning.claims import MAIN, Branch, Claims, ClaimStatus, check_name, native_name
+from omnigraph.storage.manifest_table import ManifestVersion
+from omnigraph.storage.presence import missing_files
+from omnigraph.versioning.claims import MAIN, Branch, Claims, ClaimStatus, check_name, claim_path, native_name
 from omnigraph.versioning.manifest import ManifestState, RowWriter
 from omnigraph.versioning.publish import Publisher
 from omnigraph.versioning.store import GraphStore, mint, now_us, ticks
@@ -127,9 +129,24 @@ class Refs:
                 f"branch {name!r} was created by someone else just now", hint="use it, or choose another name"
             )
         hit(Point.BRANCH_CLAIMED)
+        self._require_born(branch, born)
         self._tips.of(name, native).advance(state, born, ticks())
         self._resolved[name] = branch
         return branch
+
+    def _require_born(self, branch: Branch, born: ManifestVersion) -> None:
+        """Refuse a branch whose claim and manifest did not both get into the store that holds main's claim."""
+        claim, main = claim_path(branch.name, branch.generation), claim_path(MAIN, 0)
+        missing = missing_files(self._store.root, [main, claim, *born.data_files(), born.path])
+        if not missing:
+            return
+        if main not in missing and claim not in missing:  # claimed for a manifest that is not in this store
+            self._claims.close(branch, mint())
+        raise StoreReplaced(
+            f"{self._store.root.uri} was moved or replaced while branch {branch.name!r} was being created: "
+            f"{missing[0]} is not there",
+            hint="check the location, then create the branch again",
+        )
 
     def delete(self, name: str) -> None:
         """Close a branch, which frees its name."""
