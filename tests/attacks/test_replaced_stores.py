@@ -232,6 +232,28 @@ def test_a_branch_that_is_created_while_the_store_is_away_is_not_acknowledged(
     assert [each.name for each in Graph.open(graph.uri).branches.list()] == ["main", "side"]
 
 
+@pytest.mark.parametrize("is_back", [True, False])
+def test_a_tag_that_is_created_while_the_store_is_away_is_not_acknowledged(
+    graph: Graph, tmp_path: Path, is_back: bool
+) -> None:
+    """Its records get into a directory in the place of the store."""
+    elsewhere = tmp_path / "elsewhere"
+    state = graph.repository.refs.head("main")
+    os.rename(graph.uri, elsewhere)
+
+    def come_back() -> None:
+        os.rename(graph.uri, tmp_path / "debris")
+        os.rename(elsewhere, graph.uri)
+
+    with while_armed({Point.TAG_WRITTEN: come_back} if is_back else {}), pytest.raises(StoreReplaced):
+        graph.repository.tags.create("v1", state)
+    if not is_back:
+        come_back()
+    assert graph.tags.list() == []
+    graph.tags.create("v1")
+    assert [tag.name for tag in graph.tags.list()] == ["v1"]
+
+
 def test_a_branch_whose_manifest_is_not_in_the_store_gives_its_name_back(graph: Graph, tmp_path: Path) -> None:
     def lose() -> None:
         shutil.move(newest_file(graph.uri, "__manifest/tree/*"), tmp_path)

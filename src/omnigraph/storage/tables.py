@@ -102,7 +102,8 @@ class Table:
     @property
     def row_count(self) -> int:
         """Live rows, from metadata."""
-        return int(self.dataset.count_rows())
+        with translated(f"counting the rows of {self.path}"):
+            return int(self.dataset.count_rows())
 
     @property
     def schema(self) -> pa.Schema:
@@ -113,7 +114,8 @@ class Table:
     def fragments(self) -> dict[int, FragmentMetadata]:
         """Live fragments by id."""
         if self._fragments is None:
-            self._fragments = {f.fragment_id: f.metadata for f in self.dataset.get_fragments()}
+            with translated(f"reading {self.path}"):
+                self._fragments = {f.fragment_id: f.metadata for f in self.dataset.get_fragments()}
         return self._fragments
 
     @property
@@ -289,12 +291,13 @@ class Table:
 
     def index_files(self) -> list[str]:
         """Paths, relative to the table, of every file of every index segment this version needs."""
-        return [
-            name
-            for index in self.dataset.describe_indices()
-            for segment in index.segments
-            for name in segment_files(str(segment.uuid), index.index_type)
-        ]
+        with translated(f"reading the indexes of {self.path}"):
+            return [
+                name
+                for index in self.dataset.describe_indices()
+                for segment in index.segments
+                for name in segment_files(str(segment.uuid), index.index_type)
+            ]
 
 
 class TableStore:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from omnigraph.errors import CorruptGraph, NameTaken, TagNotFound
+from omnigraph.errors import CorruptGraph, NameTaken, StoreReplaced, TagNotFound
 from omnigraph.storage.decode import (
     Malformed,
     as_commit_id,
@@ -21,7 +21,8 @@ from omnigraph.storage.decode import (
 )
 from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.layout import TAG_COPIES, TAGS, tag_name, tag_path
-from omnigraph.versioning.claims import Claims, check_name
+from omnigraph.storage.presence import missing_files
+from omnigraph.versioning.claims import MAIN, Claims, check_name, claim_path
 from omnigraph.versioning.manifest import ManifestState
 from omnigraph.versioning.store import GraphStore, mint, now_us
 
@@ -75,6 +76,13 @@ class Tags:
             raise NameTaken(f"tag {name!r} exists", hint="delete it first, or choose another name")
         self.record_again(tag)
         hit(Point.TAG_WRITTEN)
+        missing = missing_files(self._store.root, [claim_path(MAIN, 0), tag_path(name), tag_path(name, TAG_COPIES)])
+        if missing:
+            raise StoreReplaced(
+                f"{self._store.root.uri} was moved or replaced while tag {name!r} was being created: "
+                f"{missing[0]} is not there",
+                hint="check the location, then look whether the tag is there",
+            )
         return tag
 
     def record_again(self, tag: Tag) -> None:

@@ -48,15 +48,15 @@ def _classic_scope(spark: SparkSession, description: str, tag: str, progress: Pr
     before = context.getLocalProperty(_DESCRIPTION)
     context.setLocalProperty(_DESCRIPTION, description)
     context.addJobTag(tag)
+    is_done = False
     try:
         with _polling(context, tag, progress):
             yield
-    except BaseException:
-        with contextlib.suppress(Py4JError, PySparkException, OSError, AttributeError):
-            context.cancelJobsWithTag(tag)
-        raise
+        is_done = True
     finally:
         with contextlib.suppress(Py4JError, PySparkException, OSError, AttributeError):  # a session that was stopped
+            if not is_done:
+                context.cancelJobsWithTag(tag)
             context.removeJobTag(tag)
             context.setLocalProperty(_DESCRIPTION, before)
 
@@ -103,13 +103,14 @@ def _connect_scope(spark: SparkSession, description: str, tag: str, progress: Pr
 
     if progress is not None:
         spark.registerProgressHandler(report)
+    is_done = False
     try:
         yield
-    except BaseException:
-        with contextlib.suppress(PySparkException):
-            spark.interruptTag(label)
-        raise
+        is_done = True
     finally:
+        if not is_done:
+            with contextlib.suppress(PySparkException):
+                spark.interruptTag(label)
         if progress is not None:
             spark.removeProgressHandler(report)
         spark.removeTag(label)
