@@ -24,7 +24,7 @@ SCHEMA = "node Person { name: String @key  age: I32? }\nedge Knows: Person -> Pe
 FEW = [
     "test_load.py::test_parquet_of_every_type_in_one_commit",
     "test_load.py::test_merge_and_overwrite",
-    "test_standing.py::test_one_job_takes_many_steps",
+    "test_task_runner.py::test_answers_come_in_the_order_of_the_items",
     "test_datasource.py::test_analytics_are_those_of_one_process",
 ]
 MORE = [

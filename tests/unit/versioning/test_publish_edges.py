@@ -87,18 +87,41 @@ def test_a_store_without_the_claim_of_main_acknowledges_no_write(graph: Graph) -
 def test_a_store_that_is_restored_in_front_of_the_swap_acknowledges_no_write(
     graph: Graph, tmp_path: Path, went_on: bool
 ) -> None:
-    """The swap succeeds in a copy that never had the version it builds on, or has another one of that number."""
+    """The swap succeeds in a copy that never had the version it builds on, or has another one of that number.
+
+    The copy has the files that the write has staged: they alone do not tell one store from the other.
+    """
     backup = tmp_path / "backup"
     shutil.copytree(graph.uri, backup)
     graph.load([person("bob")])
 
     def restore() -> None:
+        for staged in ("nodes", "__manifest/data"):
+            shutil.copytree(Path(graph.uri) / staged, backup / staged, dirs_exist_ok=True)
         shutil.rmtree(graph.uri)
         shutil.copytree(backup, graph.uri)
         if went_on:
             Graph.open(graph.uri).load([person("eve")])
 
     with while_armed({Point.BEFORE_SWAP: once(restore)}), pytest.raises(OutcomeUnknown):
+        graph.load([person("late")])
+
+
+def test_a_swap_that_is_lost_in_a_restored_store_did_not_happen(graph: Graph, tmp_path: Path) -> None:
+    """The copy has gone on beyond the slot of the swap: nothing was applied anywhere, and the failure says so."""
+    backup = tmp_path / "backup"
+    shutil.copytree(graph.uri, backup)
+    graph.load([person("bob")])
+
+    def restore() -> None:
+        for staged in ("nodes", "__manifest/data"):
+            shutil.copytree(Path(graph.uri) / staged, backup / staged, dirs_exist_ok=True)
+        shutil.rmtree(graph.uri)
+        shutil.copytree(backup, graph.uri)
+        for name in ("eve", "fay"):
+            Graph.open(graph.uri).load([person(name)])
+
+    with while_armed({Point.BEFORE_SWAP: once(restore)}), pytest.raises(StoreReplaced):
         graph.load([person("late")])
 
 

@@ -72,7 +72,7 @@ def _polling(context: Any, tag: str, progress: Progress | None) -> Iterator[None
     def poll() -> None:
         while not over.wait(_POLL_SECONDS):
             with contextlib.suppress(Py4JError, OSError, AttributeError):
-                stages = [s for s in map(tracker.getStageInfo, _stages_of(tracker, tag)) if s is not None]
+                stages = [s for s in map(tracker.getStageInfo, _stages_of(context, tag)) if s is not None]
                 if stages:
                     progress(sum(s.numCompletedTasks for s in stages), sum(s.numTasks for s in stages))
 
@@ -85,8 +85,10 @@ def _polling(context: Any, tag: str, progress: Progress | None) -> Iterator[None
         thread.join()
 
 
-def _stages_of(tracker: Any, tag: str) -> list[int]:
-    jobs = [tracker.getJobInfo(job) for job in tracker._jtracker.getJobIdsForTag(tag)]
+def _stages_of(context: Any, tag: str) -> list[int]:
+    """Stages of the tagged jobs. Python's tracker finds jobs by their group only, and the group is the caller's."""
+    tracker = context.statusTracker()
+    jobs = [tracker.getJobInfo(job) for job in context._jsc.sc().statusTracker().getJobIdsForTag(tag)]
     return [stage for job in jobs if job is not None for stage in job.stageIds]
 
 
