@@ -16,6 +16,7 @@ from omnigraph.errors import (
     OutcomeUnknown,
     PublishContention,
     StorageError,
+    StoreReplaced,
     StoreUnavailable,
 )
 from omnigraph.storage import failpoints
