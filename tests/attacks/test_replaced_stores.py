@@ -232,6 +232,40 @@ def test_a_branch_that_is_created_while_the_store_is_away_is_not_acknowledged(
     assert [each.name for each in Graph.open(graph.uri).branches.list()] == ["main", "side"]
 
 
+def test_a_write_on_a_branch_of_another_directory_is_not_acknowledged(graph: Graph, tmp_path: Path) -> None:
+    """Its claim was read while another store was in place; the store has a branch of the same name and generation."""
+    other = tmp_path / "other"
+    shutil.copytree(graph.uri, other)
+    made = Graph.open(other).branches.create("side")
+    os.rename(graph.uri, tmp_path / "elsewhere")
+    os.rename(other, graph.uri)
+    assert names(graph) == {"ann"}
+    graph.rows("node:Person", at="side")
+    tree = Path("__manifest", "tree", str(made.native_branch))
+    os.rename(graph.uri, other)
+    os.rename(tmp_path / "elsewhere", graph.uri)
+    shutil.copytree(other / tree, Path(graph.uri) / tree)  # the manifest of that branch had got into the store
+    Graph.open(graph.uri).branches.create("side")
+    with pytest.raises(OmnigraphError):
+        graph.load({"Person": people("lost")}, branch="side")
+    graph.load({"Person": people("bob")}, branch="side")
+    fresh = Graph.open(graph.uri)
+    assert set(fresh.rows("node:Person", at="side")["name"].to_pylist()) == {"ann", "bob"}
+
+
+def test_a_schema_whose_contract_is_not_in_the_store_is_not_published(graph: Graph, tmp_path: Path) -> None:
+    def lose() -> None:
+        failpoints.arm(None)
+        shutil.move(newest_file(graph.uri, "__schema/*.json"), tmp_path)
+
+    with while_armed({Point.BEFORE_SWAP: lose}), pytest.raises(StagedDataGone):
+        graph.schema.apply(SMALL + "\nnode Extra { name: String @key }")
+    fresh = Graph.open(graph.uri)
+    assert "Extra" not in fresh.catalog().nodes
+    fresh.schema.apply(SMALL + "\nnode Extra { name: String @key }")
+    assert "Extra" in Graph.open(graph.uri).catalog().nodes
+
+
 @pytest.mark.parametrize("is_back", [True, False])
 def test_a_tag_that_is_created_while_the_store_is_away_is_not_acknowledged(
     graph: Graph, tmp_path: Path, is_back: bool

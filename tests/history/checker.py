@@ -28,7 +28,9 @@ MISSING = frozenset({
 })  # fmt: skip
 EXPECTED = CONFLICTS | MISSING | {"outcome_unknown"}
 EXPECTED_OF_FAULTS = frozenset({"store_unavailable", "storage_error"})
-EXPECTED_OF_MOVES = EXPECTED_OF_FAULTS | {"store_replaced", "graph_not_found", "missing_data", "corrupt_graph"}
+EXPECTED_OF_MOVES = EXPECTED_OF_FAULTS | {
+    "store_replaced", "staged_data_gone", "graph_not_found", "missing_data", "corrupt_graph",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)

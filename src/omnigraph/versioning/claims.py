@@ -135,6 +135,8 @@ class Claims:
     def __init__(self, objects: ObjectStore) -> None:
         self._objects = objects
         self._known: dict[str, tuple[ObjectInfo, Branch]] = {}
+        self._owners: dict[str, tuple[str, str | None]] = {}
+        """By path: which object was read there, and the incarnation that it claims the name for."""
 
     def put_main(self) -> None:
         """Main's claim, put when the graph is made. A store without it is not the store that was opened."""
@@ -144,7 +146,27 @@ class Claims:
         """What decides whether a write on an incarnation counts; one listing."""
         name, generation = parse_native(native_branch)
         parts = (_PART.fullmatch(part) for part in self._objects.names(f"{REFS}/{quoted(name)}/"))
-        return _status(name, generation, [p for p in parts if p is not None and int(p[1]) == generation])
+        status = _status(name, generation, [p for p in parts if p is not None and int(p[1]) == generation])
+        if status.is_claimed and self._objects.root.is_local and self._owner(name, generation) != native_branch:
+            return replace(status, is_claimed=False)
+        return status
+
+    def _owner(self, name: str, generation: int) -> str | None:
+        """The incarnation that a claim is for.
+
+        Generations are not used twice in one store. A local store that was moved away for a moment may have left one of
+        that generation behind in another directory, and whoever read that claim must not take this one for it.
+        """
+        path = claim_path(name, generation)
+        identity = self._objects.identity(path)
+        known = self._owners.get(path)
+        if identity is None:
+            return None
+        if known is None or known[0] != identity:
+            value = self._objects.get_json(path)
+            owner = None if value is None else Branch.from_json(value, path).native_branch
+            known = self._owners[path] = (identity, owner)
+        return known[1]
 
     def newest(self, name: str | None = None) -> list[ClaimStatus]:
         """The newest generation of one name, or of every name but main; one listing."""
@@ -212,6 +234,7 @@ class Claims:
             for path in self.objects_of(branch):  # one by one: the claim has to be gone before the mark is
                 self._objects.delete([path])
                 self._known.pop(path, None)
+                self._owners.pop(path, None)
         lower = [i.path for i in self._objects.list(_RETIRED) if int(i.path.removeprefix(_RETIRED)) < newest]
         self._objects.delete(lower)
         self._objects.remove_empty_directories(f"{REFS}/{quoted(branch.name)}" for branch in gone)

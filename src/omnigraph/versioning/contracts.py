@@ -18,7 +18,8 @@ from omnigraph.storage.layout import SCHEMAS
 from omnigraph.storage.objects import ObjectStore
 
 
-def _path(schema_hash: str) -> str:
+def contract_path(schema_hash: str) -> str:
+    """The object of a schema contract."""
     return f"{SCHEMAS}/{schema_hash}.json"
 
 
@@ -26,7 +27,7 @@ def save_contract(objects: ObjectStore, catalog: Catalog, source: str) -> str:
     """Store a schema (its text and its compiled form) and return its hash."""
     body = {"source": source, "catalog": catalog.to_json()}
     schema_hash = codec.sha256(body)
-    if not objects.put_new_json(_path(schema_hash), body):
+    if not objects.put_new_json(contract_path(schema_hash), body):
         _load(objects, schema_hash)  # it is there already; a damaged one must not be published
     hit(Point.CONTRACT_WRITTEN)
     return schema_hash
@@ -35,7 +36,7 @@ def save_contract(objects: ObjectStore, catalog: Catalog, source: str) -> str:
 def load_catalog(objects: ObjectStore, schema_hash: str) -> Catalog:
     """The compiled schema."""
     value = _load(objects, schema_hash)
-    with decoding(_path(schema_hash)):
+    with decoding(contract_path(schema_hash)):
         catalog = Catalog.from_json(as_object(value["catalog"], "a catalog"))
         require_sound(catalog)
     return catalog
@@ -44,13 +45,13 @@ def load_catalog(objects: ObjectStore, schema_hash: str) -> Catalog:
 def load_source(objects: ObjectStore, schema_hash: str) -> str:
     """The schema text as it was accepted."""
     value = _load(objects, schema_hash)
-    with decoding(_path(schema_hash)):
+    with decoding(contract_path(schema_hash)):
         return as_text(value["source"], "the text of a schema")
 
 
 def _load(objects: ObjectStore, schema_hash: str) -> dict[str, Any]:
     """The contract of a hash, or an error that names the object and the remedy."""
-    path = _path(schema_hash)
+    path = contract_path(schema_hash)
     value = objects.get_json(path)
     if value is None:
         raise CorruptGraph(

@@ -37,6 +37,7 @@ from omnigraph.storage.manifest_table import ManifestVersion
 from omnigraph.versioning import history
 from omnigraph.versioning.claims import Claims, ClaimStatus
 from omnigraph.versioning.commits import MAINTENANCE, GraphCommit
+from omnigraph.versioning.contracts import contract_path
 from omnigraph.versioning.graft import Graft
 from omnigraph.versioning.group import Member, composed, is_groupable
 from omnigraph.versioning.intents import Intents
@@ -386,6 +387,8 @@ def _named_files(plan: PublishPlan, before: ManifestState, target: ManifestState
             found.append(str(change.changes["file"]))
         if change.digests.ledger is not None:
             found.append(change.digests.ledger)
+    if plan.graft.schema_hash is not None:
+        found.append(contract_path(plan.graft.schema_hash))
     for entry in (*plan.graft.adopted, *plan.graft.reshaped):
         found.append(f"{entry.location}/{pin_file(entry.staged_version)}")
     return found

@@ -71,6 +71,8 @@ class Refs:
         try:
             return require_readable(tip.state())
         except MissingData as error:
+            if self._store.objects.holds_any(f"{tip.location}/_versions/"):
+                raise  # the manifest is there: it is another file that is missing, and the error names it
             raise CorruptGraph(
                 f"branch {name!r} is claimed and {tip.location} is gone",
                 hint=f"restore {tip.location} from a copy of the store; nothing was changed",
