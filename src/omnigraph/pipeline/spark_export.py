@@ -56,7 +56,7 @@ def export(
 
 
 def _write(frame: DataFrame, format: str, directory: str, by: Sequence[str]) -> None:
-    writer = frame.write.mode("errorifexists").format(_FORMATS[format])
+    writer = frame.write.mode("error").format(_FORMATS[format])
     if by:
         writer = writer.partitionBy(*by)
     if format == "csv":
