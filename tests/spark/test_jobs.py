@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from omnigraph import Graph, pipeline
-from omnigraph.errors import DataError, JobError, OmnigraphError
+from omnigraph.errors import InvalidValue, JobError, OmnigraphError
 from omnigraph.pipeline.job import parse_job
 
 SCHEMA = """
@@ -152,17 +152,15 @@ def test_rejected_rows_of_a_job(spark: Any, tmp_path: Path, graph: Graph) -> Non
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        ("{path: people.csv, where: 'age >'}", "Person from people.csv: .*PARSE_SYNTAX_ERROR"),
-        ("{path: people.csv, where: 'height > 3'}", "Person from people.csv: .*height"),
-        ("{path: people.csv, where: 'age > 0', columns: {name: who}}", "Person from people.csv: .*who"),
-        ("{path: people.csv, cast: {age: number}}", "Person from people.csv: .*NUMBER"),
+        ("{path: people.csv, where: 'age >'}", "Person from .*people.csv: .*PARSE_SYNTAX_ERROR"),
+        ("{path: people.csv, where: 'height > 3'}", "Person from .*people.csv: .*height"),
+        ("{path: people.csv, where: 'age > 0', columns: {name: who}}", "Person from .*people.csv: .*who"),
+        ("{path: people.csv, cast: {age: number}}", "Person from .*people.csv: .*NUMBER"),
         ("{path: people.csv, cast: {height: int}}", "cast names 'height', which is no column"),
-        ("{path: broken.parquet, where: 'age > 0'}", "Person from broken.parquet: .*FAILED_READ_FILE"),
     ],
 )  # fmt: skip
 def test_mistakes_in_the_words_of_spark(spark: Any, tmp_path: Path, graph: Graph, source: str, words: str) -> None:
     (tmp_path / "people.csv").write_text("name,age\na,1\n")
-    (tmp_path / "broken.parquet").write_text("not parquet")
     with pytest.raises(JobError, match=words):
         pipeline.run(spark, written(tmp_path, f"graph: g\nnodes:\n  Person: {source}\n"))
     assert len(graph.commits.list()) == 1
@@ -171,7 +169,7 @@ def test_mistakes_in_the_words_of_spark(spark: Any, tmp_path: Path, graph: Graph
 def test_a_value_that_spark_cannot_cast(spark: Any, tmp_path: Path, graph: Graph) -> None:
     (tmp_path / "people.csv").write_text("name,age\na,1\nb,old\n")
     job = written(tmp_path, "graph: g\nnodes:\n  Person: {path: people.csv, cast: {age: int}}\n")
-    with pytest.raises(DataError, match=r"cannot be computed: \[CAST_INVALID_INPUT\].*'old'"):
+    with pytest.raises(InvalidValue, match=r"people\.csv:3: Person\.age 'old' cannot be cast to int"):
         pipeline.run(spark, job)
     assert len(graph.commits.list()) == 1
     assert graph.recovery.list() == []
@@ -182,7 +180,7 @@ SHAPES = {
     "an unknown column": ("people.csv", "name,height\na,3\n", None, "height"),
     "the key is missing": ("people.csv", "age\n3\n", None, r"Person\.name is required"),
     "a word for a number": ("people.csv", "name,age\na,old\n", None, r"people\.csv:2: Person\.age .*'old'"),
-    "a torn row": ("people.csv", "name,age\na,1,7\n", None, "damaged or not what its name says"),
+    "a torn row": ("people.csv", "name,age\na,1,7\n", None, r"people\.csv:2: the row has 3 values, not 2"),
     "not JSON": ("people.jsonl", "{\n", None, r"people\.jsonl:1"),
     "not UTF-8": ("people.jsonl", b'{"name": "\xff"}', None, "not valid UTF-8"),
     "a list": ("people.jsonl", "[1]\n", None, "not an object"),
