@@ -208,9 +208,10 @@ class _Driver:
         selection = source.selection
         # A frame may have no partition at all. Its columns are checked, and an overwrite empties its type.
         none = pa.RecordBatch.from_pylist([], schema=to_arrow_schema(source.frame.schema, timezone="UTC"))
-        self._staged.setdefault(
-            first, stage_frame(job, first, type_name, [none], skipped, frame_place(name, 0), selection)
-        )
+        empty = stage_frame(job, first, type_name, [none], skipped, frame_place(name, 0), selection)
+        if empty.error is not None:
+            raise empty.error
+        self._staged.setdefault(first, empty)
 
         def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             from pyspark import TaskContext

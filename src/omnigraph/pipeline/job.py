@@ -38,8 +38,7 @@ _SOURCE = (
     "encoding", "partitions",
 )  # fmt: skip
 _CSV_TEXTS = ("delimiter", "quote", "escape", "encoding")
-_CSV_LISTS = ("names", "null_values")
-_CSV_ONLY = (*_CSV_TEXTS, *_CSV_LISTS, "header")
+_CSV_ONLY = (*_CSV_TEXTS, "names", "null_values", "header")
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +222,8 @@ class _Reader:
 
     def _csv_options(self, given: Mapping[str, Any], known: str | None) -> dict[str, Any]:
         """How CSV is written. Each value is checked where it stands, and then all of them together."""
-        read = {**dict.fromkeys(_CSV_TEXTS, self.text), **dict.fromkeys(_CSV_LISTS, self.texts), "header": self.switch}
+        read: dict[str, Callable[[Any], Any]] = dict.fromkeys(_CSV_TEXTS, self.text)
+        read |= {"names": self.texts, "null_values": self.words, "header": self.switch}
         found: dict[str, Any] = {}
         for name in [name for name in _CSV_ONLY if name in given]:
             if known not in (None, CSV):
@@ -250,6 +250,11 @@ class _Reader:
 
     def texts(self, node: Any) -> tuple[str, ...]:
         return tuple(self.text(each) for each in (node.value if isinstance(node, yaml.SequenceNode) else [node]))
+
+    def words(self, node: Any) -> tuple[str, ...]:
+        """Texts as they stand: `NULL` is a word here, which it is nowhere else in YAML."""
+        found = node.value if isinstance(node, yaml.SequenceNode) else [node]
+        return tuple(each.value if isinstance(each, yaml.ScalarNode) else self.text(each) for each in found)
 
     def _names(self, given: Mapping[str, Any], name: str) -> dict[str, str]:
         if name not in given:

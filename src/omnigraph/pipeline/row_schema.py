@@ -103,6 +103,8 @@ def spark_fields(schema: pa.Schema) -> pa.Schema:
     for field in schema:
         kind = pa.string() if pa.types.is_null(field.type) else spark_arrow_type(field.type)
         kind = pa.float32() if pa.types.is_float16(kind) else kind
+        if pa.types.is_time(kind):  # Spark has the type and cannot take it from Arrow
+            continue
         try:
             from_arrow_type(kind)
         except (PySparkException, TypeError):

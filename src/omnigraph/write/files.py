@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-import pyarrow as pa
 
 from omnigraph.errors import InvalidArgument, LimitExceeded
 from omnigraph.schema.catalog import Catalog, EntityType
 from omnigraph.write.frames import batch_from_table, require_distinct
 from omnigraph.write.inputs.csv_files import BLOCK_BYTES
-from omnigraph.write.inputs.locations import readable
+from omnigraph.write.inputs.locations import locate, readable
 from omnigraph.write.inputs.partition_folders import folder_row, folders_of
 from omnigraph.write.inputs.tables import JSONL, FilePart, tables_of
 from omnigraph.write.jsonl import parsed_lines
@@ -38,20 +37,13 @@ _KINDS = {
     ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".parquet": "parquet", ".pq": "parquet",
     ".orc": "orc", ".arrow": "arrow", ".ipc": "arrow", ".feather": "arrow", ".arrows": "arrow",
 }  # fmt: skip
-_COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
-
-
-def _suffixes(path: str) -> tuple[str, str | None]:
-    stem, last = os.path.splitext(path)
-    compression = _COMPRESSIONS.get(last.lower())
-    if compression is not None:
-        return os.path.splitext(stem)[1].lower(), compression
-    return last.lower(), None
+_COMPRESSED = (".gz", ".zst", ".bz2", ".lz4")
 
 
 def kind_of(path: str) -> str:
     """The format of a file, by its name; JSON lines where the name says nothing."""
-    return _KINDS.get(_suffixes(path)[0], "jsonl")
+    stem, last = os.path.splitext(path)
+    return _KINDS.get((os.path.splitext(stem)[1] if last.lower() in _COMPRESSED else last).lower(), JSONL)
 
 
 def spooled(stream: IO[bytes] | IO[str]) -> str:
@@ -70,7 +62,8 @@ def _opened(path: str) -> Iterator[Any]:
     with readable(path):
         if os.path.isdir(path):
             raise InvalidArgument(f"{path} cannot be read: Is a directory")
-        with pa.input_stream(path, compression=_suffixes(path)[1]) as stream:
+        place = locate(path)
+        with place.filesystem.open_input_stream(place.path) as stream:
             yield stream
 
 

@@ -16,6 +16,7 @@ from omnigraph.errors import DataError, InvalidArgument, OmnigraphError
 from omnigraph.schema.catalog import Catalog, EntityType
 from omnigraph.write.files import Progress, envelope_chunks, kind_of, spooled, typed_chunks
 from omnigraph.write.frames import batch_from_table
+from omnigraph.write.inputs.locations import expand_paths, is_pattern, is_uri
 from omnigraph.write.rows import Batch, batch_from_rows, group_envelopes
 from omnigraph.write.validation import Findings, Places
 
@@ -105,14 +106,23 @@ def _stream_input(stream: IO[bytes] | IO[str]) -> Input:
 
 def _typed_inputs(name: str, value: Any) -> list[Input]:
     if isinstance(value, EdgeFile) or _is_path(value):
-        return [_file_input(name, value)]
+        return [_file_input(name, file) for file in _expanded(value)]
     if isinstance(value, Sequence) and value and all(isinstance(i, EdgeFile) or _is_path(i) for i in value):
-        return [_file_input(name, item) for item in value]
+        return [_file_input(name, file) for item in value for file in _expanded(item)]
     if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
         rows = list(value)
         return [lambda reading: _rows(name, rows, reading)]
     table = _table_of(name, value)
     return [lambda reading: _table(name, table, reading)]
+
+
+def _expanded(item: Any) -> Sequence[Any]:
+    """The files of a directory, a pattern or a URI; the path of a file is shown as it was given."""
+    if isinstance(item, EdgeFile):
+        return [EdgeFile(path, item.source, item.target) for path in _expanded(item.path)]
+    path = os.fspath(item)
+    stands_for_others = not os.path.isfile(path) and (os.path.isdir(path) or is_pattern(path) or is_uri(path))
+    return expand_paths(path) if stands_for_others else [path]
 
 
 def _table_of(name: str, frame: Any) -> pa.Table:

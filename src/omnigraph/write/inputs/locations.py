@@ -60,7 +60,17 @@ def locate(item: str, access: S3Access | None = None) -> Location:
 
 def is_absolute(item: str) -> bool:
     """Whether a path means the same wherever it is used."""
-    return item.startswith("file:") or _URI.fullmatch(item) is not None or os.path.isabs(item)
+    return is_uri(item) or os.path.isabs(item)
+
+
+def is_uri(item: str) -> bool:
+    """Whether a text names its scheme: `file:/path`, `s3://bucket/key`."""
+    return item.startswith("file:") or _URI.fullmatch(item) is not None
+
+
+def is_pattern(item: str) -> bool:
+    """Whether a path has wildcards or alternatives."""
+    return _MAGIC.search(item) is not None or len(expand_braces(item)) > 1
 
 
 def _local(item: str) -> str:
