@@ -20,14 +20,16 @@ from omnigraph.pipeline.row_schema import require_mapped_members
 from omnigraph.pipeline.s3_settings import s3_access
 from omnigraph.pipeline.selection import selected_frame
 from omnigraph.pipeline.settle import LoadTerms
-from omnigraph.pipeline.sources import Files, Split, format_of, plan_splits
+from omnigraph.pipeline.sources import Split, plan_splits
 from omnigraph.pipeline.spark_session import adopt, frame_of, require_tasks
 from omnigraph.pipeline.standing import Progress
 from omnigraph.schema.catalog import Catalog, EntityType
 from omnigraph.versioning.refs import MAIN
+from omnigraph.write.files import kind_of
 from omnigraph.write.inputs.locations import expand_paths
 from omnigraph.write.inputs.partition_folders import folders_of
 from omnigraph.write.inputs.s3_access import S3Access
+from omnigraph.write.inputs.source_files import Files
 from omnigraph.write.inputs.tables import JSON, JSONL
 from omnigraph.write.load import MODES, LoadResult
 from omnigraph.write.rejects import write_rejects
@@ -152,13 +154,13 @@ def _entity(name: str, kind: str, catalog: Catalog) -> EntityType:
 
 def _by_format(name: str | None, paths: Sequence[str]) -> list[Files]:
     """Neighbours of one format together. The order stays: where rows clash, it decides which one is refused."""
-    return [Files(name, tuple(mine), kind) for kind, mine in itertools.groupby(paths, format_of)]
+    return [Files(name, tuple(mine), kind) for kind, mine in itertools.groupby(paths, kind_of)]
 
 
 def job_files(job: Job, source: JobSource, access: S3Access | None = None) -> Files:
     """The files of a source of a job; paths are relative to the job file."""
     paths = expand_paths([job.located(path) for path in source.paths], access)
-    return Files(source.type_name, paths, source.format or format_of(paths[0]), **source.options)
+    return Files(source.type_name, paths, source.format or kind_of(paths[0]), **source.options)
 
 
 def _envelopes(data: Source, access: S3Access | None) -> list[Files]:

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import io
-import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from omnigraph.pipeline.sources import Split
 from omnigraph.schema.catalog import Catalog, EntityType
 from omnigraph.write.frames import batch_from_table
 from omnigraph.write.inputs.csv_files import BLOCK_BYTES
-from omnigraph.write.inputs.json_files import json_objects
 from omnigraph.write.inputs.locations import readable
-from omnigraph.write.inputs.partition_folders import folder_row
+from omnigraph.write.inputs.objects import Parsed, object_rows, row_reader
 from omnigraph.write.inputs.tables import JSON, JSONL, open_file, open_stream, selected, tables_of
 from omnigraph.write.jsonl import parsed_lines
 from omnigraph.write.jsonl_columns import batches_by_column
 from omnigraph.write.rows import Batch, batch_from_rows, group_envelopes
 from omnigraph.write.sources import entity_named
 from omnigraph.write.validation import Findings, Places
-
-_OBJECTS = 65_536
 
 
 def read_split(split: Split, catalog: Catalog, found: Findings) -> Iterator[Batch]:
@@ -65,10 +61,6 @@ def _json_batches(split: Split, catalog: Catalog, found: Findings) -> Iterator[B
         first += block.count(b"\n")
 
 
-Parsed = list[tuple[int, Any]]
-"""Objects with the numbers of their rows."""
-
-
 def parsed_rows(split: Split, found: Findings) -> Iterator[Parsed]:
     """The objects of JSON lines or of JSON, some thousands at once. What is no object is noted and left out."""
     if split.format == JSONL:
@@ -77,18 +69,7 @@ def parsed_rows(split: Split, found: Findings) -> Iterator[Parsed]:
             yield list(parsed_lines(enumerate(block.split(b"\n"), start=first), split.path, found))
             first += block.count(b"\n")
         return
-    with open_stream(split) as stream:
-        objects = json_objects(stream, split.path, found)
-        while parsed := list(itertools.islice(objects, _OBJECTS)):
-            yield parsed
-
-
-def row_reader(split: Split, entity: EntityType) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """Makes a row of an object: with the names of the mapping, and the values of the folders."""
-    columns, folders = split.columns, folder_row(split.folders, entity, split.columns)
-    if columns:
-        return lambda row: {name: row[column] for name, column in columns.items() if column in row} | folders
-    return (lambda row: row | folders) if folders else (lambda row: row)
+    yield from object_rows(split, found)
 
 
 def plain_batch(split: Split, entity: EntityType, parsed: Parsed, found: Findings) -> Batch:

@@ -26,12 +26,14 @@ from omnigraph.datatypes import whole
 from omnigraph.errors import DataError, JobError, OmnigraphError, StorageError, Violation
 from omnigraph.errors.base import shown
 from omnigraph.execution.spark.tasks import TaskRefusal
-from omnigraph.pipeline.reading import parsed_rows, row_reader
+from omnigraph.pipeline.reading import parsed_rows
 from omnigraph.pipeline.row_schema import column_for_spark, objects_for_spark, row_schema, spark_fields
-from omnigraph.pipeline.sources import Files, Split
+from omnigraph.pipeline.sources import Split
 from omnigraph.schema.catalog import EntityType
 from omnigraph.write.frames import batch_from_table
 from omnigraph.write.inputs.locations import readable
+from omnigraph.write.inputs.objects import row_reader
+from omnigraph.write.inputs.source_files import Files
 from omnigraph.write.inputs.tables import JSON, JSONL, tables_of
 from omnigraph.write.rows import Batch, batch_from_rows
 from omnigraph.write.validation import Findings, Places

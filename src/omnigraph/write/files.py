@@ -19,8 +19,8 @@ from omnigraph.schema.catalog import Catalog, EntityType
 from omnigraph.write.frames import batch_from_table, require_distinct
 from omnigraph.write.inputs.csv_files import BLOCK_BYTES
 from omnigraph.write.inputs.locations import locate, readable
-from omnigraph.write.inputs.partition_folders import folder_row, folders_of
-from omnigraph.write.inputs.tables import JSONL, FilePart, tables_of
+from omnigraph.write.inputs.objects import Parsed, object_rows, row_reader
+from omnigraph.write.inputs.tables import JSON, JSONL, FilePart, selected, tables_of
 from omnigraph.write.jsonl import parsed_lines
 from omnigraph.write.jsonl_columns import batches_by_column
 from omnigraph.write.rows import Batch, batch_from_rows, group_envelopes, known_fields
@@ -140,22 +140,21 @@ def _numbered(block: bytes, first: int) -> Iterator[tuple[int, bytes]]:
 
 
 def typed_chunks(
-    entity: EntityType, path: str, found: Findings, progress: Progress, *, ignore_unknown: bool = False,
+    entity: EntityType, part: FilePart, found: Findings, progress: Progress, *, ignore_unknown: bool = False,
     renamed: Mapping[str, str] | None = None,
 ) -> Iterator[Batch]:  # fmt: skip
     """Batches of a file that holds one type, by public column names; edges have `from` and `to`."""
-    kind = kind_of(path)
-    if kind == JSONL:
-        yield from _plain_rows(entity, path, found, progress)
+    path = part.path
+    yield batch_from_rows(entity, [], Places(), found)  # a file without rows still names its type
+    if part.format in (JSON, JSONL):
+        yield from _plain_rows(entity, part, found, progress)
         return
-    any_rows = False
-    part = FilePart(path=path, format=kind, folders=folders_of(os.path.abspath(path)))
     with readable(path):
         if os.path.isdir(path):
             raise InvalidArgument(f"{path} cannot be read: Is a directory")
         for table, rows in tables_of(part, found):
-            any_rows = True
             require_distinct(entity, table.column_names)
+            table = selected(table, part.columns, path)
             if renamed:
                 table = table.rename_columns([renamed.get(n, n) for n in table.column_names])
                 require_distinct(entity, table.column_names)
@@ -166,16 +165,21 @@ def typed_chunks(
             yield batch_from_table(entity, table, Places(((path, rows),)), found, text=text)
             if found.full:
                 return
-    if not any_rows:
-        yield batch_from_rows(entity, [], Places(), found)
 
 
-def _plain_rows(entity: EntityType, path: str, found: Findings, progress: Progress) -> Iterator[Batch]:
-    yield batch_from_rows(entity, [], Places(), found)  # a file without rows still names its type
-    folders = folder_row(folders_of(os.path.abspath(path)), entity, {})
-    for first, block in _blocks(path, progress):
-        parsed = list(parsed_lines(_numbered(block, first), path, found))
-        places = Places(((path, [number for number, _ in parsed]),))
-        yield batch_from_rows(entity, [{**row, **folders} for _, row in parsed], places, found)
+def _plain_rows(entity: EntityType, part: FilePart, found: Findings, progress: Progress) -> Iterator[Batch]:
+    read = row_reader(part, entity)
+    for parsed in _parsed(part, found, progress):
+        places = Places(((part.path, [number for number, _ in parsed]),))
+        yield batch_from_rows(entity, [read(row) for _, row in parsed], places, found)
         if found.full:
             return
+
+
+def _parsed(part: FilePart, found: Findings, progress: Progress) -> Iterator[Parsed]:
+    if part.format == JSONL:
+        for first, block in _blocks(part.path, progress):
+            yield list(parsed_lines(_numbered(block, first), part.path, found))
+        return
+    with readable(part.path):
+        yield from object_rows(part, found)

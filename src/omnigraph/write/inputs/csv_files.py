@@ -37,7 +37,8 @@ class CsvDialect:
         for name, text in (("delimiter", self.delimiter), ("quote", self.quote), ("escape", self.escape)):
             may_be_empty = name != "delimiter"
             if not (len(text) == 1 and text.isascii() and text not in "\r\n\0") and not (may_be_empty and not text):
-                raise InvalidArgument(f"a {name} is one character of ASCII, not {text!r}")
+                article = "an" if name == "escape" else "a"
+                raise InvalidArgument(f"{article} {name} is one character of ASCII, not {text!r}")
         signs = [sign for sign in (self.delimiter, self.quote, self.escape) if sign]
         if len(set(signs)) != len(signs):
             raise InvalidArgument("delimiter, quote and escape are different characters")
