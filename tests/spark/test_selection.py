@@ -117,9 +117,12 @@ def test_a_failed_cast_names_file_and_row(spark: Any, tmp_path: Path, graph: Gra
 
 
 def test_a_cast_inside_a_condition_that_fails_refuses(spark: Any, tmp_path: Path, graph: Graph, ansi: Any) -> None:
-    (tmp_path / "p.csv").write_text("name,age\na,1\nb,old\n")
-    with pytest.raises(DataError, match=r"Person from .*p\.csv cannot be computed: \[CAST_INVALID_INPUT\].*'old'"):
-        run(spark, graph, tmp_path, "{path: p.csv, where: 'CAST(age AS int) > 0'}")
+    """The row is found by halving, in the first of the files that has one."""
+    (tmp_path / "p1.csv").write_text("name,age\na,1\ntorn\n")
+    (tmp_path / "p2.csv").write_text('name,age\n"a\nb",1\nb,2\nc,old\nd,4\ne,older\n')
+    (tmp_path / "p3.csv").write_text("name,age\nz,oldest\n")
+    with pytest.raises(DataError, match=r"p2\.csv:4 cannot be computed: \[CAST_INVALID_INPUT\].*'old"):
+        run(spark, graph, tmp_path, "{path: p*.csv, where: 'CAST(age AS int) > 0'}", "on_error: reject")
     assert len(graph.commits.list()) == 1
 
 

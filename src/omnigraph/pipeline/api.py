@@ -232,7 +232,7 @@ class _Planned:
         except (PySparkException, Py4JError) as error:
             raise refusal_in(str(error)) or JobError(f"{place}: {reason_in(str(error))}") from error
         if found is not None:
-            self.frames.append(FrameSource(str(source.type_name), found[0], self._first, place, found[1]))
+            self.frames.append(FrameSource(str(source.type_name), found[0], self._first, place, found[1], found[2]))
         return found is not None
 
 

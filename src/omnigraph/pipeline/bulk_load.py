@@ -57,7 +57,8 @@ _CONDITION = re.compile(r"\[[A-Z_.]+\].*")
 class FrameSource:
     """A DataFrame whose columns are properties of a type. `first` is the number of its first partition.
 
-    `name` tells it from other frames of the load. With a `selection` its rows are those of files.
+    `name` tells it from other frames of the load. With a `selection` its rows are those of files, and
+    `failed_place` finds the one on which its condition fails.
     """
 
     type_name: str
@@ -65,6 +66,7 @@ class FrameSource:
     first: int
     name: str
     selection: Selection | None = None
+    failed_place: Callable[[], str | None] | None = None
 
     def holds(self, number: int) -> bool:
         """Whether a number is that of one of its partitions."""
@@ -99,7 +101,7 @@ def reason_in(text: str) -> str:
 
 
 @contextlib.contextmanager
-def _as_itself(source: str) -> Iterator[None]:
+def _as_itself(source: FrameSource) -> Iterator[None]:
     """An error that every attempt of a task met, raised as what it was."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
@@ -110,7 +112,9 @@ def _as_itself(source: str) -> Iterator[None]:
         refusal = refusal_in(str(error))
         if refusal is None and isinstance(error, PySparkException) and error.getCondition() is not None:
             # The DataFrame itself cannot be computed: a cast, a division, a file that Spark cannot read.
-            refusal = DataError(f"{source} cannot be computed: {reason_in(str(error))}")
+            found = None if source.failed_place is None else source.failed_place()
+            what = found or ("a DataFrame" if source.selection is None else source.name)
+            refusal = DataError(f"{what} cannot be computed: {reason_in(str(error))}")
         if refusal is None:
             raise
         raise refusal from error
@@ -194,7 +198,7 @@ class _Driver:
             self._standing.close()  # they are computed by jobs of their own, which need the slots
         with self._watching():
             for source in frames:
-                with _as_itself("a DataFrame" if source.selection is None else source.name):
+                with _as_itself(source):
                     self._stage_frame(source, skipped)
         for number in sorted(self._staged):
             error = self._staged[number].error

@@ -33,11 +33,9 @@ def row_schema(spark: SparkSession, splits: Sequence[Split]) -> pa.Schema:
     asked = [s for s in splits if s.format in (JSON, JSONL) or s.begin == 0]
     found = accepted(spark.sparkContext.parallelize(asked, len(asked)).map(_answer).collect())
     schema = united(found, [s.path for s in asked])
-    for name in dict.fromkeys(name for s in splits for name, _ in s.folders):
-        if name in schema.names:
-            schema = schema.remove(schema.get_field_index(name))
-        schema = schema.append(pa.field(name, pa.string()))
-    return schema
+    folders = dict.fromkeys(name for s in splits for name, _ in s.folders)
+    texts = [pa.field(name, pa.string()) for name in folders]
+    return pa.schema([*(field for field in schema if field.name not in folders), *texts])
 
 
 def _answer(split: Split) -> Any:

@@ -12,9 +12,11 @@ from __future__ import annotations
 import json
 import pickle
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -113,10 +115,11 @@ class Selection:
 
 def selected_frame(
     spark: SparkSession, source: Files, splits: Sequence[Split], place: str
-) -> tuple[DataFrame, Selection] | None:
+) -> tuple[DataFrame, Selection, Callable[[], str | None]] | None:
     """The rows of a source that pass its condition, with the values cast; None where its files have no column.
 
-    Raises Spark's own error where it does not understand the condition or a type.
+    With them comes what finds the row on which the condition fails. Raises Spark's own error where it does not
+    understand the condition or a type.
     """
     from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -134,13 +137,44 @@ def selected_frame(
             for number in batch.column(0).to_pylist():
                 yield from raw_batches(parts[number], number, shipped)
 
-    raw = spark.range(0, len(parts), 1, len(parts)).mapInArrow(read, from_arrow_schema(shipped))
+    def raw(first: int, after: int) -> DataFrame:
+        return spark.range(first, after, 1, after - first).mapInArrow(read, from_arrow_schema(shipped))
+
     with _ansi(spark):
-        frame = _computed(raw, source, columns, is_json=is_json)
+        frame = _computed(raw(0, len(parts)), source, columns, is_json=is_json)
     kept = [name for name in columns if name not in source.cast]
     text = frozenset(name for part in parts for name in part.text_columns(kept))
     empty = frozenset(name for name in kept if pa.types.is_null(found.field(columns[name]).type))
-    return frame, Selection(parts, tuple(source.cast.items()), text, empty)
+    selection = Selection(parts, tuple(source.cast.items()), text, empty)
+    return frame, selection, partial(failed_place, spark, raw, source.where or "true", parts)
+
+
+def failed_place(
+    spark: SparkSession, raw: Callable[[int, int], DataFrame], where: str, splits: Sequence[Split]
+) -> str | None:
+    """File and number of the first row on which a condition fails, or None where it does not fail again.
+
+    SQL does not tell it: the splits, then the rows of one, are halved until one is left.
+    """
+    from pyspark.errors import PySparkException
+    from pyspark.sql import functions as F
+
+    def fails(first: int, after: int, last_row: int | None) -> bool:
+        with _ansi(spark):
+            condition = F.expr(where) if last_row is None else F.when(F.col(ROW) <= last_row, F.expr(where))
+            frame = raw(first, after).where(F.when(F.col(WRONG).isNull(), condition))
+        try:
+            frame.count()
+        except PySparkException:
+            return True
+        return False
+
+    split = bisect_left(range(len(splits)), True, key=lambda number: fails(0, number + 1, None))
+    if split == len(splits):
+        return None
+    last = raw(split, split + 1).agg(F.max(ROW)).collect()[0][0] or 0
+    row = bisect_left(range(last + 1), True, key=lambda number: fails(split, split + 1, number))
+    return f"{splits[split].path}:{row}" if row <= last else None
 
 
 def _require_known(source: Files, columns: Mapping[str, str], names: Sequence[str], place: str) -> None:

@@ -128,6 +128,8 @@ def expand_paths(paths: Paths, access: S3Access | None = None) -> tuple[str, ...
         with readable(item):
             files = sorted(set(_files_of(item, access)))
         if not files:
+            if os.path.isdir(item):
+                raise InvalidArgument(f"{item} is a directory without files", hint="name the files to load")
             raise InvalidArgument(f"{item}: there is no such file", hint="check the path or the pattern")
         found.extend(files)
     return tuple(found)
@@ -173,8 +175,9 @@ def expand_braces(pattern: str) -> list[str]:
     for at, sign in enumerate(pattern):
         if sign == "{":
             depth += 1
-            begin = at if depth == 0 else begin
-            cuts = [] if depth == 0 else cuts
+            if depth == 0:
+                begin = at
+                cuts = []
         elif sign == "," and depth == 0:
             cuts.append(at)
         elif sign == "}" and depth >= 0:
