@@ -102,6 +102,12 @@ edges:
         assert words in problem
 
 
+def test_files_on_s3_may_be_reached_by_the_session_only(tmp_path: Path, graph: Graph) -> None:
+    text = "nodes: {Person: {path: 's3a://bucket/*.csv', columns: {nam: name}}, City: 's3://bucket/c.csv'}"
+    found = pipeline.validate(parse_job(text, tmp_path / "job.yaml"), graph, with_s3=False)
+    assert ["nam" in found[0], "City" in found[1], len(found)] == [True, True, 2]
+
+
 def test_a_missing_file_and_a_missing_graph(tmp_path: Path) -> None:
     with pytest.raises(JobError, match="there is no job file"):
         pipeline.read_job(tmp_path / "no.yaml")

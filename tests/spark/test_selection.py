@@ -202,3 +202,12 @@ def test_upserts_and_overwrites_of_selected_rows(spark: Any, tmp_path: Path, gra
     assert [(r["name"], r["age"]) for r in people(graph)] == [("a", 1), ("b", 20), ("c", 3), ("z", 30)]
     run(spark, graph, tmp_path, "{path: q.csv, where: 'age < 0'}", "mode: overwrite")
     assert people(graph) == []
+
+
+def test_no_row_that_cannot_be_read_is_lost(spark: Any, tmp_path: Path, graph: Graph) -> None:
+    (tmp_path / "p.csv").write_text("name,age\n" + "torn\n" * 12_000 + "a,1\n")
+    (tmp_path / "p.jsonl").write_text("{\n" * 12_000 + '{"name": "b", "age": 2}\n')
+    for file in ("p.csv", "p.jsonl"):
+        result = run(spark, graph, tmp_path, f"{{path: {file}, where: 'age > 0'}}", "on_error: reject")
+        assert len(result.rejected) == 12_000
+    assert [row["name"] for row in people(graph)] == ["a", "b"]

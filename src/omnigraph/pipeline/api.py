@@ -26,7 +26,7 @@ from omnigraph.pipeline.standing import Progress
 from omnigraph.schema.catalog import Catalog, EntityType
 from omnigraph.versioning.refs import MAIN
 from omnigraph.write.files import kind_of
-from omnigraph.write.inputs.locations import expand_paths
+from omnigraph.write.inputs.locations import expand_paths, is_on_s3
 from omnigraph.write.inputs.partition_folders import folders_of
 from omnigraph.write.inputs.s3_access import S3Access
 from omnigraph.write.inputs.source_files import Files
@@ -109,8 +109,11 @@ def open_target(job: Job) -> Graph:
     return Graph.open(job.located(job.graph))
 
 
-def validate(job: Job, graph: Graph) -> list[str]:
-    """Everything that can be known to be wrong with a job before it runs."""
+def validate(job: Job, graph: Graph, *, with_s3: bool = True) -> list[str]:
+    """Everything that can be known to be wrong with a job before it runs.
+
+    Without `with_s3`, files on S3 are not looked at: what they are read with may be known to the session only.
+    """
     found: list[str] = []
     catalog = graph.catalog(job.branch if job.from_branch is None else job.from_branch)
     for kind, sources in (("node", job.nodes), ("edge", job.edges)):
@@ -120,7 +123,8 @@ def validate(job: Job, graph: Graph) -> list[str]:
                 for name in source.options.get("columns", ()):
                     if name not in known_fields(entity):
                         entity.property(name)
-                plan_splits([job_files(job, source)])
+                if with_s3 or not any(map(is_on_s3, source.paths)):
+                    plan_splits([job_files(job, source)])
             except OmnigraphError as error:
                 found.append(error.message if error.hint is None else f"{error.message} ({error.hint})")
     return found

@@ -7,6 +7,7 @@ is text for Spark, with other values as JSON.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -48,7 +49,7 @@ def split_schema(split: Split) -> pa.Schema:
         if split.format not in (JSON, JSONL):
             return schema_of(split)
         found = pa.schema([])
-        for parsed in parsed_rows(split, Findings()):
+        for parsed in parsed_rows(split, Findings(sys.maxsize)):
             found = _merged(found, _objects_schema([row for _, row in parsed]))
         return found
 
@@ -160,7 +161,7 @@ def members_among(split: Split, wanted: set[str], *, few: bool = False) -> tuple
     found: set[str] = set()
     any_rows = False
     with readable(split.path):
-        for parsed in parsed_rows(split, Findings()):
+        for parsed in parsed_rows(split, Findings(sys.maxsize)):
             any_rows = any_rows or bool(parsed)
             found |= {name for _, row in parsed for name in wanted & row.keys()}
             if few or found == wanted:

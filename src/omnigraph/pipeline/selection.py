@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import sys
 import threading
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -70,10 +71,15 @@ class Selection:
             table = self._without_failed(self._without_wrong(pa.Table.from_batches([batch]), found), entity, found)
             if OBJECT in table.column_names:
                 yield batch_from_rows(entity, self._objects(table, entity), self._places(table), found)
-                continue
-            names = [name for name in table.column_names if not name.startswith("__omnigraph_")]
-            columns = {n: pa.nulls(table.num_rows) if n in self.empty else table[n] for n in names}
-            yield batch_from_table(entity, pa.table(columns), self._places(table), found, text=self.text)
+            else:
+                yield self._batch(table, entity, found)
+            if found.full:
+                return
+
+    def _batch(self, table: pa.Table, entity: EntityType, found: Findings) -> Batch:
+        names = [name for name in table.column_names if not name.startswith("__omnigraph_")]
+        columns = {n: pa.nulls(table.num_rows) if n in self.empty else table[n] for n in names}
+        return batch_from_table(entity, pa.table(columns), self._places(table), found, text=self.text)
 
     def _without_wrong(self, table: pa.Table, found: Findings) -> pa.Table:
         """Note what the reader could not read, or raise what stopped it."""
@@ -225,7 +231,7 @@ def _ansi(spark: SparkSession) -> Iterator[None]:
 
 def raw_batches(split: Split, number: int, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The rows of a split in their columns for Spark. What is wrong with them travels as rows of its own."""
-    found = Findings(_ROWS)
+    found = Findings(sys.maxsize)  # none may be lost on the way
     try:
         with readable(split.path):
             for rows, columns in _read(split, schema, found):

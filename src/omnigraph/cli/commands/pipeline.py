@@ -81,7 +81,7 @@ def run(
     from omnigraph.pipeline.spark_session import session
 
     parsed, graph = _opened(job, store)
-    problems = check(parsed, graph)
+    problems = check(parsed, graph, with_s3=False)
     if problems:
         raise InvalidArgument(f"{job}: {problems[0]}", hint="`omnigraph pipeline validate` lists everything")
     begun = time.perf_counter()

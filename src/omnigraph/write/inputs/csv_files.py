@@ -70,8 +70,7 @@ def csv_tables(
     opened: Callable[[], Any], dialect: CsvDialect, path: str, found: Findings
 ) -> Iterator[tuple[pa.Table, Sequence[int]]]:
     """The rows of a file and their numbers. Rows with too many or too few values are noted and left out."""
-    with opened() as stream:
-        names = _names(stream, dialect)
+    names = csv_columns(opened, dialect)
     if not names:
         return
     torn: set[int] = set()
@@ -100,37 +99,35 @@ def csv_tables(
 
 def csv_columns(opened: Callable[[], Any], dialect: CsvDialect) -> list[str]:
     """The columns of a file; none where it is empty."""
-    with opened() as stream:
-        return _names(stream, dialect)
-
-
-def _names(stream: Any, dialect: CsvDialect) -> list[str]:
     if dialect.names:
         return list(dialect.names)
-    head = b""
-    while not _text(head, dialect).strip("\ufeff \t\r\n"):
-        more = stream.read(1 << 16)
-        if not more:
+    with opened() as stream:
+        if _is_blank(stream, dialect):
             return []
-        head += more
-    head += stream.read(BLOCK_BYTES)
-    reader = pacsv.open_csv(
-        pa.BufferReader(head),
-        read_options=_read_options(dialect, [], block=len(head) + 1),
-        parse_options=_parse_options(dialect, lambda _: "skip"),
-    )
-    names: list[str] = reader.schema.names
+    with opened() as stream:
+        options = _parse_options(dialect, lambda _: "skip")
+        with pacsv.open_csv(stream, read_options=_read_options(dialect, []), parse_options=options) as reader:
+            names: list[str] = reader.schema.names
     return names if dialect.header else [f"_c{number}" for number in range(len(names))]
+
+
+def _is_blank(stream: Any, dialect: CsvDialect) -> bool:
+    head = b""
+    while more := stream.read(1 << 16):
+        head += more
+        if _text(head, dialect).strip("\ufeff \t\r\n"):
+            return False
+    return True
 
 
 def _text(head: bytes, dialect: CsvDialect) -> str:
     return head.decode(dialect.encoding, errors="replace")
 
 
-def _read_options(dialect: CsvDialect, names: list[str], block: int = BLOCK_BYTES) -> pacsv.ReadOptions:
+def _read_options(dialect: CsvDialect, names: list[str]) -> pacsv.ReadOptions:
     # One thread: only then rows that are torn have numbers. Several are not faster, as all columns stay text.
     return pacsv.ReadOptions(
-        block_size=max(block, BLOCK_BYTES), use_threads=False, encoding=codecs.lookup(dialect.encoding).name,
+        block_size=BLOCK_BYTES, use_threads=False, encoding=codecs.lookup(dialect.encoding).name,
         column_names=None if dialect.header or not names else names,
         autogenerate_column_names=not dialect.header and not names,
     )  # fmt: skip

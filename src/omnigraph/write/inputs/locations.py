@@ -68,6 +68,11 @@ def is_uri(item: str) -> bool:
     return item.startswith("file:") or _URI.fullmatch(item) is not None
 
 
+def is_on_s3(item: str) -> bool:
+    """Whether a text is a URI of S3."""
+    return item.partition("://")[0].lower() in _S3 and "://" in item
+
+
 def is_pattern(item: str) -> bool:
     """Whether a path has wildcards or alternatives."""
     return _MAGIC.search(item) is not None or len(expand_braces(item)) > 1

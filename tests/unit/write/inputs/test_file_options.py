@@ -148,3 +148,21 @@ def test_decimals(graph: Graph, column: str, value: str, expected: object) -> No
         else:
             graph.load({"Person": table}, mode="overwrite")
             assert graph.entity_at("node:Person", "b")[column] == expected
+
+
+def test_the_columns_of_a_large_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The header is read from the stream, so that no character and no quoted value is cut."""
+    monkeypatch.setattr("omnigraph.write.inputs.csv_files.BLOCK_BYTES", 1 << 16)
+    body = "name,note\n" + "".join(f'p{i},"é\n""{"x" * 50}"\n' for i in range(5000))
+    for encoding in ("utf-8", "utf-16", "utf-8-sig"):
+        (tmp_path / "p.csv").write_bytes(body.encode(encoding))
+        graph = Graph.init(tmp_path / encoding, SCHEMA)
+        files = pipeline.Files("Person", (str(tmp_path / "p.csv"),), "csv", encoding=encoding)
+        assert graph.load({"Person": files}).total_entities == 5000
+        assert set(graph.rows("node:Person")["note"].to_pylist()) == {'é\n"' + "x" * 50}
+
+
+@pytest.mark.parametrize("body", [b"", b"\n\n", b"\xef\xbb\xbf", b"name\n", b"\xef\xbb\xbfname\n"])
+def test_csv_without_rows(tmp_path: Path, graph: Graph, body: bytes) -> None:
+    (tmp_path / "p.csv").write_bytes(body)
+    assert graph.load({"Person": str(tmp_path / "p.csv")}).total_entities == 0
