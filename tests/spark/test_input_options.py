@@ -91,6 +91,17 @@ def test_json_over_several_lines(spark: Any, tmp_path: Path, graph: Graph, layou
     assert people(graph) == rows
 
 
+def test_envelopes_over_several_lines(spark: Any, tmp_path: Path, graph: Graph) -> None:
+    folder = tmp_path / "day=1"  # no column: envelopes name their own
+    folder.mkdir()
+    rows = [{"type": "Person", "data": {"name": "a"}}, {"type": "Nobody"}, {"type": "Person", "data": {"name": "b"}}]
+    (folder / "all.json").write_text(json.dumps(rows, indent=1))
+    files = pipeline.Files(None, (str(folder / "*.json"),), "json")
+    result = pipeline.load(spark, graph, data=files, max_errors=1)
+    assert [(each.row, each.rule) for each in result.rejected] == [(2, "type_name")]
+    assert [row["name"] for row in people(graph)] == ["a", "b"]
+
+
 def test_what_is_wrong_with_json_is_told_by_object(spark: Any, tmp_path: Path, graph: Graph) -> None:
     job = "on_error: reject\nnodes: {Person: {path: p.json, format: json}}"
     (tmp_path / "p.json").write_text('[{"name": "a"}, 7, {"name": "b", "age": "x"}, {"name": "c", "name": "d"}]')
