@@ -80,6 +80,8 @@ def written(folder: Path, text: str) -> Any:
 def test_what_a_job_gets_wrong_about_the_graph_is_found_without_spark(tmp_path: Path, graph: Graph) -> None:
     (tmp_path / "people.csv").write_text("name\nAda\n")
     (tmp_path / "broken.parquet").write_text("not parquet")
+    (tmp_path / "day=1").mkdir()
+    (tmp_path / "day=1/people.csv").write_text("name\nAda\n")
     job = written(
         tmp_path,
         """
@@ -90,14 +92,15 @@ nodes:
     - {path: people.csv, columns: {nam: name}}
     - missing/*.csv
     - broken.parquet
+    - day=*/people.csv
 edges:
   Knows: {path: people.csv, columns: {from: name, weight: w}}
 """,
     )
     found = pipeline.validate(job, graph)
-    assert len(found) == 5
+    assert len(found) == 6
     for problem, words in zip(
-        found, ("Persn", "nam", "no such file", "cannot be read as parquet", "weight"), strict=True
+        found, ("Persn", "nam", "no such file", "cannot be read as parquet", "'day', a folder", "weight"), strict=True
     ):
         assert words in problem
 

@@ -124,7 +124,9 @@ def validate(job: Job, graph: Graph, *, with_s3: bool = True) -> list[str]:
                     if name not in known_fields(entity):
                         entity.property(name)
                 if with_s3 or not any(map(is_on_s3, source.paths)):
-                    plan_splits([job_files(job, source)])
+                    files = job_files(job, source)
+                    plan_splits([files])
+                    _check_columns(files, catalog)
             except OmnigraphError as error:
                 found.append(error.message if error.hint is None else f"{error.message} ({error.hint})")
     return found
