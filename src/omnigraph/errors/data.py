@@ -38,10 +38,14 @@ class Violation:
         line = self.row if self.path is not None else None
         found = {
             "rule": self.rule, "message": self.message, "type_key": self.type_key, "field": self.field,
-            "value": None if self.value is None else _plain(self.value), "entity_id": self.entity_id,
+            "value": None if self.value is None else self._plain_value(), "entity_id": self.entity_id,
             "path": self.path, "row": self.row, "line": line, "column": self.column,
         }  # fmt: skip
         return {k: v for k, v in found.items() if v is not None}
+
+    def _plain_value(self) -> str:
+        """A row that could not be read is given whole, to be mended; a value only as far as it takes to know it."""
+        return self.value if self.rule == "syntax" and isinstance(self.value, str) else _plain(self.value)
 
 
 def _plain(value: Any) -> str:

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from omnigraph.pipeline.api import load, run, validate
     from omnigraph.pipeline.job import read_job
-    from omnigraph.pipeline.sources import Files
     from omnigraph.pipeline.spark_analytics import SparkAnalytics as analytics
     from omnigraph.pipeline.spark_export import export
     from omnigraph.pipeline.spark_merge import merge
     from omnigraph.pipeline.spark_session import session
     from omnigraph.pipeline.spark_upkeep import build_indices, optimize
     from omnigraph.pipeline.views import read_type, register_views
+    from omnigraph.write.inputs.source_files import Files
 
 _WHERE = {
     "analytics": ("omnigraph.pipeline.spark_analytics", "SparkAnalytics"),
     "build_indices": ("omnigraph.pipeline.spark_upkeep", "build_indices"),
     "export": ("omnigraph.pipeline.spark_export", "export"),
-    "Files": ("omnigraph.pipeline.sources", "Files"),
+    "Files": ("omnigraph.write.inputs.source_files", "Files"),
     "load": ("omnigraph.pipeline.api", "load"),
     "merge": ("omnigraph.pipeline.spark_merge", "merge"),
     "optimize": ("omnigraph.pipeline.spark_upkeep", "optimize"),

@@ -10,19 +10,30 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from omnigraph.errors import InvalidArgument, JobError, OmnigraphError
+from omnigraph.errors import InvalidArgument, JobError, OmnigraphError, UnknownField
 from omnigraph.execution.spark.job_scope import Progress
+from omnigraph.execution.spark.tasks import refusal_in
 from omnigraph.graph import Graph
 from omnigraph.pipeline.bulk_load import MAX_PARTITIONS, BulkLoad, FrameSource, reason_in, run_load
 from omnigraph.pipeline.job import Job, JobSource
 from omnigraph.pipeline.reading import lines_begun
+from omnigraph.pipeline.row_schema import require_mapped_members
+from omnigraph.pipeline.s3_settings import s3_access
+from omnigraph.pipeline.selection import selected_frame
 from omnigraph.pipeline.settle import LoadTerms
-from omnigraph.pipeline.sources import CSV, JSONL, ORC, Files, Split, expand_paths, format_of, plan_splits
+from omnigraph.pipeline.sources import Split, plan_splits
 from omnigraph.pipeline.spark_session import adopt, frame_of
 from omnigraph.pipeline.task_runner import TaskRunner
 from omnigraph.schema.catalog import Catalog, EntityType
 from omnigraph.versioning.refs import MAIN
+from omnigraph.write.files import kind_of
+from omnigraph.write.inputs.locations import expand_paths, is_on_s3
+from omnigraph.write.inputs.partition_folders import folders_of
+from omnigraph.write.inputs.s3_access import S3Access
+from omnigraph.write.inputs.source_files import Files
+from omnigraph.write.inputs.tables import JSON, JSONL
 from omnigraph.write.load import MODES, LoadResult
+from omnigraph.write.rejects import write_rejects
 from omnigraph.write.rows import known_fields
 from omnigraph.write.sources import entity_named
 
@@ -50,17 +61,21 @@ def load(
     created = graph.fork_if_missing(branch, from_branch)
     result: LoadResult | None = None
     try:
-        catalog = graph.catalog(branch)
-        sources = [*_typed(nodes or {}, "node", catalog), *_typed(edges or {}, "edge", catalog), *_envelopes(data)]
+        catalog, access = graph.catalog(branch), s3_access(spark)
+        given = [(nodes or {}, "node"), (edges or {}, "edge")]
+        sources = [each for named, kind in given for each in _typed(named, kind, catalog, access)]
+        sources += _envelopes(data, access)
         files = [source for source in sources if isinstance(source, Files)]
-        splits, frames = _in_order(spark, sources)
-        if not splits and not frames:
-            raise InvalidArgument("there is nothing to load", hint="name files or DataFrames in `nodes` or `edges`")
+        planned = _Planned(spark, access)
         for source in files:
             _check_columns(source, catalog)
+        for source in sources:
+            planned.add(source)
+        if not planned.splits and not planned.frames:
+            raise InvalidArgument("there is nothing to load", hint="name files or DataFrames in `nodes` or `edges`")
         keys = _table_keys(sources, catalog)
         request = BulkLoad(
-            splits=tuple(_numbered(spark, splits)), frames=tuple(frames), table_keys=keys,
+            splits=tuple(planned.splits), frames=tuple(planned.frames), table_keys=keys,
             terms=LoadTerms(
                 mode=mode, branch=branch, actor=actor, message=message, max_errors=max_errors, dry_run=dry_run
             ),
@@ -73,50 +88,49 @@ def load(
 
 
 def run(spark: SparkSession, job: Job, graph: Graph | None = None, progress: Progress | None = None) -> LoadResult:
-    """Run a job file."""
-    target = graph or open_target(job)
+    """Run a job, and describe the rows that it left out where the job says so."""
+    target, access = graph or open_target(job), s3_access(spark)
     given: dict[str, dict[str, list[Source]]] = {"nodes": {}, "edges": {}}
     for section, sources in (("nodes", job.nodes), ("edges", job.edges)):
         for source in sources:
-            given[section].setdefault(source.type_name, []).append(_job_source(spark, job, source))
-    return load(
+            given[section].setdefault(source.type_name, []).append(job_files(job, source, access))
+    result = load(
         spark, target, given["nodes"], given["edges"], job.mode, job.branch, from_branch=job.from_branch,
         actor=job.actor, message=job.message, max_errors=_max_errors(job), dry_run=job.dry_run, progress=progress,
     )  # fmt: skip
+    if job.rejects is not None:
+        write_rejects(job.located(job.rejects), result.rejected, access)
+    return result
 
 
 def open_target(job: Job) -> Graph:
     """The graph that a job names."""
     if job.graph is None:
         raise JobError("the job names no graph", hint="add `graph: path`, or give --store")
-    location = job.graph if "://" in job.graph else str(job.directory / job.graph)
-    return Graph.open(location)
+    return Graph.open(job.located(job.graph))
 
 
-def validate(job: Job, graph: Graph) -> list[str]:
-    """Everything that can be known to be wrong with a job before it runs."""
+def validate(job: Job, graph: Graph, *, with_s3: bool = True) -> list[str]:
+    """Everything that can be known to be wrong with a job before it runs.
+
+    Without `with_s3`, files on S3 are not looked at: what they are read with may be known to the session only.
+    """
     found: list[str] = []
     catalog = graph.catalog(job.branch if job.from_branch is None else job.from_branch)
     for kind, sources in (("node", job.nodes), ("edge", job.edges)):
         for source in sources:
             try:
                 entity = _entity(source.type_name, kind, catalog)
-                files = _files(source.type_name, job_paths(job, source), source)
-                for name in source.columns:
+                for name in source.options.get("columns", ()):
                     if name not in known_fields(entity):
                         entity.property(name)
-                plan_splits([files])
-                if not source.where and not source.cast:
+                if with_s3 or not any(map(is_on_s3, source.paths)):
+                    files = job_files(job, source)
+                    plan_splits([files])
                     _check_columns(files, catalog)
             except OmnigraphError as error:
                 found.append(error.message if error.hint is None else f"{error.message} ({error.hint})")
     return found
-
-
-def job_paths(job: Job, source: JobSource) -> tuple[str, ...]:
-    """The files of a source; paths are relative to the job file."""
-    located = [p if "://" in p or os.path.isabs(p) else str(job.directory / p) for p in source.paths]
-    return expand_paths(located)
 
 
 def _max_errors(job: Job) -> int | None:
@@ -125,54 +139,17 @@ def _max_errors(job: Job) -> int | None:
     return 1_000_000 if job.max_errors is None else job.max_errors
 
 
-def _job_source(spark: SparkSession, job: Job, source: JobSource) -> Source:
-    paths = job_paths(job, source)
-    if not source.where and not source.cast:
-        return _files(source.type_name, paths, source)
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
-    try:
-        return _selected(_read_frame(spark, paths, source.format or format_of(paths[0]), source.delimiter), source)
-    except (PySparkException, Py4JError) as error:
-        raise JobError(f"{source.type_name} from {source.paths[0]}: {reason_in(str(error))}") from error
-
-
-def _selected(frame: DataFrame, source: JobSource) -> DataFrame:
-    if source.where:
-        frame = frame.where(source.where)
-    columns = dict(source.columns) or {name: name for name in frame.columns}
-    unknown = sorted(set(source.cast) - set(columns))
-    if unknown:
-        raise JobError(
-            f"{source.type_name} from {source.paths[0]}: cast names {unknown[0]!r}, which is no column",
-            hint=f"the file has {', '.join(columns)}",
-        )
-    chosen = []
-    for name, column in columns.items():
-        kind = source.cast.get(name)
-        chosen.append(f"CAST(`{column}` AS {kind}) AS `{name}`" if kind else f"`{column}` AS `{name}`")
-    return frame.selectExpr(*chosen)
-
-
-def _read_frame(spark: SparkSession, paths: Sequence[str], kind: str, delimiter: str) -> DataFrame:
-    reader = spark.read
-    if kind == CSV:
-        return reader.option("header", "true").option("sep", delimiter).csv(list(paths))
-    if kind == JSONL:
-        return reader.json(list(paths))
-    return reader.format({ORC: "orc"}.get(kind, "parquet")).load(list(paths))
-
-
-def _typed(given: Mapping[str, Source], kind: str, catalog: Catalog) -> list[Any]:
+def _typed(given: Mapping[str, Source], kind: str, catalog: Catalog, access: S3Access | None) -> list[Any]:
     found: list[Any] = []
     for name, value in given.items():
         _entity(name, kind, catalog)
         for item in value if isinstance(value, list) and not _all_paths(value) else [value]:
             if isinstance(item, Files):
-                found.append(item)
+                if item.type_name != name:
+                    raise InvalidArgument(f"{name}: these files are those of {item.type_name}")
+                found.append(replace(item, paths=expand_paths(item.paths, access)))
             elif isinstance(item, (str, os.PathLike)) or (isinstance(item, (list, tuple)) and _all_paths(item)):
-                found += _by_format(name, expand_paths(item))
+                found += _by_format(name, expand_paths(item, access))
             else:
                 found.append((name, item))
     return found
@@ -184,19 +161,24 @@ def _entity(name: str, kind: str, catalog: Catalog) -> EntityType:
 
 def _by_format(name: str | None, paths: Sequence[str]) -> list[Files]:
     """Neighbours of one format together. The order stays: where rows clash, it decides which one is refused."""
-    return [Files(name, tuple(mine), kind) for kind, mine in itertools.groupby(paths, format_of)]
+    return [Files(name, tuple(mine), kind) for kind, mine in itertools.groupby(paths, kind_of)]
 
 
-def _files(name: str, paths: tuple[str, ...], source: JobSource) -> Files:
-    return Files(name, paths, source.format or format_of(paths[0]), dict(source.columns), source.delimiter)
+def job_files(job: Job, source: JobSource, access: S3Access | None = None) -> Files:
+    """The files of a source of a job; paths are relative to the job file."""
+    paths = expand_paths([job.located(path) for path in source.paths], access)
+    return Files(source.type_name, paths, source.format or kind_of(paths[0]), **source.options)
 
 
-def _envelopes(data: Source) -> list[Files]:
+def _envelopes(data: Source, access: S3Access | None) -> list[Files]:
     if data is None:
         return []
-    found = _by_format(None, expand_paths(data))
+    if isinstance(data, Files):
+        found = [replace(data, type_name=None, paths=expand_paths(data.paths, access))]
+    else:
+        found = _by_format(None, expand_paths(data, access))
     for source in found:
-        if source.format != JSONL:
+        if source.format not in (JSONL, JSON):
             raise InvalidArgument(
                 f"{source.paths[0]}: {source.format} files hold one type", hint="name it in `nodes` or `edges`"
             )
@@ -221,19 +203,44 @@ def _frame(spark: SparkSession, value: Any) -> DataFrame:
     )
 
 
-def _in_order(spark: SparkSession, sources: Sequence[Any]) -> tuple[list[Split], list[FrameSource]]:
+class _Planned:
     """Splits and frames, numbered in the order given: what is wrong is reported in it, as in one process."""
-    splits: list[Split] = []
-    frames: list[FrameSource] = []
-    for source in sources:
-        first = len(splits) + MAX_PARTITIONS * len(frames)
-        if isinstance(source, Files):
-            splits += plan_splits([source], first)
-        else:
-            before = sum(frame.type_name == source[0] for frame in frames)
+
+    def __init__(self, spark: SparkSession, access: S3Access | None) -> None:
+        self._spark = spark
+        self._access = access
+        self.splits: list[Split] = []
+        self.frames: list[FrameSource] = []
+
+    @property
+    def _first(self) -> int:
+        return len(self.splits) + MAX_PARTITIONS * len(self.frames)
+
+    def add(self, source: Any) -> None:
+        """One more source: files, or the name of a type and rows of it."""
+        if not isinstance(source, Files):
+            before = sum(frame.type_name == source[0] for frame in self.frames)
             name = f"{source[0]} {before + 1}" if before else source[0]
-            frames.append(FrameSource(source[0], _frame(spark, source[1]), first, name))
-    return splits, frames
+            self.frames.append(FrameSource(source[0], _frame(self._spark, source[1]), self._first, name))
+            return
+        splits = _numbered(self._spark, plan_splits([source], self._first, self._access))
+        require_mapped_members(self._spark, splits)
+        if source.is_selected and self._select(source, splits):
+            return
+        self.splits += splits
+
+    def _select(self, source: Files, splits: list[Split]) -> bool:
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
+        place = f"{source.type_name} from {source.paths[0]}"
+        try:
+            found = selected_frame(self._spark, source, splits, place)
+        except (PySparkException, Py4JError) as error:
+            raise refusal_in(str(error)) or JobError(f"{place}: {reason_in(str(error))}") from error
+        if found is not None:
+            self.frames.append(FrameSource(str(source.type_name), found[0], self._first, place, found[1], found[2]))
+        return found is not None
 
 
 def _numbered(spark: SparkSession, splits: list[Split]) -> list[Split]:
@@ -260,6 +267,11 @@ def _check_columns(source: Files, catalog: Catalog) -> None:
     for name in source.columns:
         if name not in known_fields(entity):
             entity.property(name)
+    for path in source.paths if source.partitions and not source.columns else ():
+        for name, _ in folders_of(path):
+            if name not in known_fields(entity):
+                hint = "`partitions: false` takes no columns from folders; `columns` names those to take"
+                raise UnknownField(f"{path}: {entity.name} has no property {name!r}, a folder of it", hint=hint)
 
 
 def _table_keys(sources: Sequence[Any], catalog: Catalog) -> tuple[str, ...]:

@@ -47,6 +47,8 @@ from omnigraph.write.validation import Place
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from omnigraph.pipeline.selection import Selection
+
 _ATTEMPTS = 8
 MAX_PARTITIONS = 1 << 20
 _CONDITION = re.compile(r"\[[A-Z_.]+\].*")
@@ -56,13 +58,16 @@ _CONDITION = re.compile(r"\[[A-Z_.]+\].*")
 class FrameSource:
     """A DataFrame whose columns are properties of a type. `first` is the number of its first partition.
 
-    `name` tells it from other frames of the load.
+    `name` tells it from other frames of the load. With a `selection` its rows are those of files, and
+    `failed_place` finds the one on which its condition fails.
     """
 
     type_name: str
     frame: DataFrame
     first: int
     name: str
+    selection: Selection | None = None
+    failed_place: Callable[[], str | None] | None = None
 
     def holds(self, number: int) -> bool:
         """Whether a number is that of one of its partitions."""
@@ -97,7 +102,7 @@ def reason_in(text: str) -> str:
 
 
 @contextlib.contextmanager
-def _as_itself() -> Iterator[None]:
+def _as_itself(source: FrameSource) -> Iterator[None]:
     """An error that every attempt of a task met, raised as what it was."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
@@ -108,7 +113,9 @@ def _as_itself() -> Iterator[None]:
         refusal = refusal_in(str(error))
         if refusal is None and isinstance(error, PySparkException) and error.getCondition() is not None:
             # The DataFrame itself cannot be computed: a cast, a division, a file that Spark cannot read.
-            refusal = DataError(f"a DataFrame cannot be computed: {reason_in(str(error))}")
+            found = None if source.failed_place is None else source.failed_place()
+            what = found or ("a DataFrame" if source.selection is None else source.name)
+            refusal = DataError(f"{what} cannot be computed: {reason_in(str(error))}")
         if refusal is None:
             raise
         raise refusal from error
@@ -187,11 +194,10 @@ class _Driver:
             answers = self._tasks(partial(stage_split, job, skipped=skipped), splits, "read, check and write files")
             self._staged.update((each.number, each) for each in answers)
         frames = [f for f in self._request.frames if numbers is None or any(f.holds(n) for n in numbers)]
-        with _as_itself():
-            for source in frames:
-                step = f"omnigraph: load into {self._store.root.uri}: compute, check and write {source.name}"
-                with job_scope(self._spark, step, self._on_progress):
-                    self._stage_frame(source, skipped)
+        for source in frames:
+            step = f"omnigraph: load into {self._store.root.uri}: compute, check and write {source.name}"
+            with _as_itself(source), job_scope(self._spark, step, self._on_progress):
+                self._stage_frame(source, skipped)
         for number in sorted(self._staged):
             error = self._staged[number].error
             if error is not None:
@@ -201,9 +207,13 @@ class _Driver:
         from pyspark.sql.pandas.types import to_arrow_schema
 
         job, type_name, first, name = self._job, source.type_name, source.first, source.name
+        selection = source.selection
         # A frame may have no partition at all. Its columns are checked, and an overwrite empties its type.
         none = pa.RecordBatch.from_pylist([], schema=to_arrow_schema(source.frame.schema, timezone="UTC"))
-        self._staged.setdefault(first, stage_frame(job, first, type_name, [none], skipped, frame_place(name, 0)))
+        empty = stage_frame(job, first, type_name, [none], skipped, frame_place(name, 0), selection)
+        if empty.error is not None:
+            raise empty.error
+        self._staged.setdefault(first, empty)
 
         def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             from pyspark import TaskContext
@@ -211,7 +221,7 @@ class _Driver:
             context = TaskContext.get()
             partition = context.partitionId() if context is not None else 0
             place = frame_place(name, partition)
-            staged = stage_frame(job, first + partition, type_name, batches, skipped, place)
+            staged = stage_frame(job, first + partition, type_name, batches, skipped, place, selection)
             yield pa.RecordBatch.from_pydict({"answer": pa.array([message(staged)], pa.binary())})
 
         for row in source.frame.mapInArrow(task, "answer binary").collect():

@@ -16,34 +16,39 @@ Every complaint names the line and the column of the file.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from omnigraph.errors import JobError, Span
-from omnigraph.pipeline.sources import FORMATS
+from omnigraph.errors import InvalidArgument, JobError, Span
+from omnigraph.write.inputs.csv_files import CsvDialect
+from omnigraph.write.inputs.locations import is_absolute
+from omnigraph.write.inputs.tables import CSV, FORMATS
 
 MODES = ("append", "merge", "overwrite")
 MAX_CHARACTERS = 1 << 20
 MAX_DEPTH = 16
 _ROOT = ("graph", "branch", "from", "mode", "actor", "message", "on_error", "max_errors", "rejects", "nodes", "edges")
-_SOURCE = ("path", "format", "columns", "cast", "where", "delimiter")
+_SOURCE = (
+    "path", "format", "columns", "cast", "where", "delimiter", "quote", "escape", "header", "names", "null_values",
+    "encoding", "partitions",
+)  # fmt: skip
+_CSV_TEXTS = ("delimiter", "quote", "escape", "encoding")
+_CSV_ONLY = (*_CSV_TEXTS, "names", "null_values", "header")
 
 
 @dataclass(frozen=True, slots=True)
 class JobSource:
-    """Files of one type. `cast` and `where` are Spark SQL; a source with either goes through a DataFrame."""
+    """Files of one type. `options` are those of `Files`, by name."""
 
     type_name: str
     paths: tuple[str, ...]
     format: str | None = None
-    columns: Mapping[str, str] = field(default_factory=dict)
-    cast: Mapping[str, str] = field(default_factory=dict)
-    where: str | None = None
-    delimiter: str = ","
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +68,10 @@ class Job:
     edges: tuple[JobSource, ...]
     directory: Path
     dry_run: bool = False
+
+    def located(self, path: str) -> str:
+        """A path of the job file, or a URI, as it is found from anywhere."""
+        return path if is_absolute(path) else str(self.directory / path)
 
 
 def read_job(path: str | Path) -> Job:
@@ -199,17 +208,53 @@ class _Reader:
         if not paths:
             raise self.at(given["path"], f"a source of {type_name} needs a path")
         known = self.choice(given, "format", FORMATS, "") or None
-        delimiter = self.text(given["delimiter"]) if "delimiter" in given else ","
-        if len(delimiter) != 1:
-            raise self.at(given["delimiter"], f"a delimiter is one character, not {delimiter!r}")
+        options = {**self._sql_options(given), **self._csv_options(given, known)}
+        if "partitions" in given:
+            options["partitions"] = self.switch(given["partitions"])
+        return JobSource(type_name, tuple(self.text(p) for p in paths), known, options)
+
+    def _sql_options(self, given: Mapping[str, Any]) -> dict[str, Any]:
         columns, cast = self._names(given, "columns"), self._names(given, "cast")
         for name in cast if columns else ():
             if name not in columns:
                 raise self.at(given["cast"], f"cast names {name!r}, which `columns` leaves out")
-        return JobSource(
-            type_name, tuple(self.text(p) for p in paths), known, columns, cast,
-            self.optional(given, "where", self.text), delimiter,
-        )  # fmt: skip
+        return {"columns": columns, "cast": cast, "where": self.optional(given, "where", self.text)}
+
+    def _csv_options(self, given: Mapping[str, Any], known: str | None) -> dict[str, Any]:
+        """How CSV is written. Each value is checked where it stands, and then all of them together."""
+        read: dict[str, Callable[[Any], Any]] = dict.fromkeys(_CSV_TEXTS, self.text)
+        read |= {"names": self.texts, "null_values": self.words, "header": self.switch}
+        found: dict[str, Any] = {}
+        for name in [name for name in _CSV_ONLY if name in given]:
+            if known not in (None, CSV):
+                raise self.at(given[name], f"{name} is for CSV, the format is {known}")
+            found[name] = read[name](given[name])
+            with self._refusing(given[name]):
+                CsvDialect(**({"header": False} if name == "names" else {}) | {name: found[name]})
+        with self._refusing(given[next(iter(found), "path")]):
+            CsvDialect(**found)
+        return found
+
+    @contextmanager
+    def _refusing(self, node: Any) -> Iterator[None]:
+        try:
+            yield
+        except InvalidArgument as error:
+            raise self.at(node, error.message, error.hint) from error
+
+    def switch(self, node: Any) -> bool:
+        text = self.text(node).lower()
+        if text not in ("true", "false"):
+            raise self.at(node, f"true or false is expected here, not {text!r}")
+        return text == "true"
+
+    def texts(self, node: Any) -> tuple[str, ...]:
+        return tuple(self.text(each) for each in (node.value if isinstance(node, yaml.SequenceNode) else [node]))
+
+    def words(self, node: Any) -> tuple[str, ...]:
+        """Texts as they stand: `NULL` is a word here, which it is nowhere else in YAML."""
+        found = node.value if isinstance(node, yaml.SequenceNode) else [node]
+        return tuple(each.value if isinstance(each, yaml.ScalarNode) else self.text(each) for each in found)
 
     def _names(self, given: Mapping[str, Any], name: str) -> dict[str, str]:
         if name not in given:

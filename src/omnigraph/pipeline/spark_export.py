@@ -10,10 +10,16 @@ from omnigraph.errors import InvalidArgument
 from omnigraph.graph import Graph
 from omnigraph.pipeline.views import read_type
 from omnigraph.versioning.repository import Target
+from omnigraph.write.inputs.partition_folders import NULL_FOLDER
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+_MOMENT = "yyyy-MM-dd'T'HH:mm:ss.SSSXXX"
+_MOMENT_TEXT = (
+    "replace(CAST(timestampadd(MILLISECOND, unix_millis(`{0}`), TIMESTAMP_NTZ'1970-01-01 00:00:00') AS string), "
+    "' ', 'T') || 'Z'"
+)
 _FORMATS = {"parquet": "parquet", "jsonl": "json", "csv": "csv", "orc": "orc"}
 
 
@@ -56,6 +62,7 @@ def export(
 
 
 def _write(frame: DataFrame, format: str, directory: str, by: Sequence[str]) -> None:
+    frame = _with_folder_texts(frame, by, directory.rsplit("/", 1)[-1])
     writer = frame.write.mode("error").format(_FORMATS[format])
     if by:
         writer = writer.partitionBy(*by)
@@ -66,7 +73,34 @@ def _write(frame: DataFrame, format: str, directory: str, by: Sequence[str]) -> 
                 f"{nested[0]!r} of {directory.rsplit('/', 1)[-1]} has no place in a CSV file",
                 hint="use parquet or jsonl, or leave the type out",
             )
-        writer = writer.option("header", "true").option("timestampFormat", "yyyy-MM-dd'T'HH:mm:ss.SSSXXX")
+        # A backslash is a character like others, and empty text is told from null: `CsvDialect` reads it so.
+        writer = writer.options(header="true", escape='"', emptyValue='""', timestampFormat=_MOMENT)
     if format == "jsonl":
-        writer = writer.option("timestampFormat", "yyyy-MM-dd'T'HH:mm:ss.SSSXXX")
+        writer = writer.option("timestampFormat", _MOMENT)
     writer.save(directory)
+
+
+def _with_folder_texts(frame: DataFrame, by: Sequence[str], name: str) -> DataFrame:
+    """The frame with columns that can be told again from the names of folders.
+
+    Spark writes moments in the zone of the session and without it, and has one name for null and for empty text.
+    """
+    from pyspark.sql import functions as F
+
+    if by and len(by) == len(frame.columns):
+        raise InvalidArgument(
+            f"{name} has no other property than {', '.join(by)}", hint="leave one out of `partition_by`"
+        )
+    for column in by:
+        kind = frame.schema[column].dataType.typeName()
+        if kind in ("array", "binary"):
+            raise InvalidArgument(f"{column!r} of {name} has no place in the name of a folder")
+        if kind == "timestamp":
+            frame = frame.withColumn(column, F.expr(_MOMENT_TEXT.format(column)))
+        if kind == "string" and not frame.where(F.col(column).isin("", NULL_FOLDER)).isEmpty():
+            raise InvalidArgument(
+                f"{column!r} of {name} is empty text or {NULL_FOLDER!r} in some rows, which folders cannot tell "
+                "from null",
+                hint="leave it out of `partition_by`",
+            )
+    return frame

@@ -12,6 +12,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -35,6 +36,9 @@ from omnigraph.write.intake import Gathered, Intake
 from omnigraph.write.rows import Batch, batch_from_rows
 from omnigraph.write.sources import entity_named
 from omnigraph.write.validation import Findings, Place, Places, needed_columns
+
+if TYPE_CHECKING:
+    from omnigraph.pipeline.selection import Selection
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +113,21 @@ def stage_split(job: StageJob, split: Split, skipped: frozenset[Place]) -> Stage
 
 
 def stage_frame(
-    job: StageJob, number: int, type_name: str, batches: Iterable[pa.RecordBatch], skipped: frozenset[Place], place: str
-) -> StagedSplit:
-    """Stage one partition of a DataFrame. Its rows are counted from the partition's beginning, `place` in reports."""
+    job: StageJob, number: int, type_name: str, batches: Iterable[pa.RecordBatch], skipped: frozenset[Place],
+    place: str, selection: Selection | None = None,
+) -> StagedSplit:  # fmt: skip
+    """Stage one partition of a DataFrame. Its rows are counted from the partition's beginning, `place` in reports.
+
+    Rows of a `selection` have places in files.
+    """
     found = Findings(job.limit)
     entity = entity_named(type_name, job.store().catalog(job.schema_hash))
 
     def typed() -> Iterator[Batch]:
         yield batch_from_rows(entity, [], Places(), found)
+        if selection is not None:
+            yield from selection.batches(iter(batches), entity, found)
+            return
         row = 1
         for batch in batches:
             places = Places(((place, range(row, row + batch.num_rows)),))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,14 +19,16 @@ from omnigraph.write.validation import Findings, Places
 from omnigraph.write.values import FIRST_DAY, FIRST_MS, LAST_DAY, LAST_MS, BadValue, coerce, read_text
 
 Bad = set[int]
+_EXACT = {Scalar.F32: 6, Scalar.F64: 15}
+"""How many decimal digits come back from a float as they were, whatever they are."""
 
 
 def batch_from_table(
-    entity: EntityType, table: pa.Table, places: Places, found: Findings, *, is_text: bool = False
+    entity: EntityType, table: pa.Table, places: Places, found: Findings, *, text: Collection[str] = ()
 ) -> Batch:
     """A batch from an Arrow table. Wrong rows are noted and left out; a column of the wrong kind is an error.
 
-    `is_text`: all columns are text that has to be read first, as those of a CSV file are.
+    `text` names columns that are text which has to be read first, as those of a CSV file are.
     """
     require_distinct(entity, table.column_names)
     table = pa.table([plain_column(column) for column in table.columns], names=list(table.column_names))
@@ -34,12 +36,12 @@ def batch_from_table(
     for name in table.column_names:
         if name not in known:
             entity.property(name)  # raises with the nearest name
-    frame = _Frame(entity, table, places, found, is_text)
+    frame = _Frame(entity, table, places, found, text)
     columns = frame.columns()
     if frame.bad:
         keep = [i for i in range(table.num_rows) if i not in frame.bad]
         good = table.take(pa.array(keep, pa.int64()))
-        return batch_from_table(entity, good, places.taken(keep), Findings(), is_text=is_text)
+        return batch_from_table(entity, good, places.taken(keep), Findings(), text=text)
     before = len(found)
     explicit = columns.pop("id", None)
     ids, fresh = ids_of(entity, columns, explicit, places, table.num_rows, found)
@@ -93,9 +95,9 @@ class _Frame:
     """Converts the columns of one table and remembers which rows are wrong."""
 
     def __init__(
-        self, entity: EntityType, table: pa.Table, places: Places, found: Findings, is_text: bool = False
+        self, entity: EntityType, table: pa.Table, places: Places, found: Findings, text: Collection[str] = ()
     ) -> None:
-        self._is_text = is_text
+        self._text = text
         self._entity = entity
         self._table = table
         self._places = places
@@ -170,7 +172,7 @@ class _Frame:
         kind, wanted = prop.type, prop.type.to_arrow()
         if pa.types.is_null(column.type):
             return pa.nulls(len(column), wanted)
-        if self._is_text:
+        if prop.name in self._text:
             return self._read(prop, column)
         if kind.is_list or kind.is_vector:
             return self._nested(prop, column)
@@ -183,7 +185,7 @@ class _Frame:
             )  # fmt: skip
         if column.type != wanted:
             try:
-                column = column.cast(wanted)
+                column = _cast(column, wanted, kind.scalar)
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
                 return self._one_by_one(prop, column)
         if not _is_in_calendar(column, kind.scalar):
@@ -250,13 +252,21 @@ def is_castable(found: pa.DataType, scalar: Scalar) -> bool:
         case Scalar.BOOL:
             return bool(pa.types.is_boolean(found))
         case Scalar.F32 | Scalar.F64:
-            return bool(pa.types.is_floating(found) or pa.types.is_integer(found))
+            return bool(pa.types.is_floating(found) or pa.types.is_integer(found) or pa.types.is_decimal(found))
         case Scalar.DATE:
             return bool(pa.types.is_date32(found) or pa.types.is_date64(found))
         case Scalar.DATETIME:
             return bool(pa.types.is_timestamp(found) or pa.types.is_date(found))
-        case _:  # Spark has no unsigned 64-bit integers: they come as decimals without a fraction
-            return bool(pa.types.is_integer(found) or (pa.types.is_decimal(found) and found.scale == 0))
+        case _:  # Spark has no unsigned 64-bit integers: they come as decimals
+            return bool(pa.types.is_integer(found) or pa.types.is_decimal(found))
+
+
+def _cast(column: pa.ChunkedArray, wanted: pa.DataType, scalar: Scalar) -> pa.ChunkedArray:
+    """A column in another type of its family. Refuses decimals with more digits than a float is sure to keep."""
+    kind = column.type
+    if pa.types.is_decimal(kind) and scalar in FLOATS and kind.precision > _EXACT[scalar]:
+        raise pa.ArrowInvalid(f"{kind} has more digits than {scalar} is sure to keep")
+    return column.cast(wanted)
 
 
 def _is_in_calendar(column: pa.ChunkedArray, scalar: Scalar) -> bool:

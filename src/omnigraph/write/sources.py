@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import IO, Any
 
 import pyarrow as pa
@@ -16,6 +16,10 @@ from omnigraph.errors import DataError, InvalidArgument, OmnigraphError
 from omnigraph.schema.catalog import Catalog, EntityType
 from omnigraph.write.files import Progress, envelope_chunks, kind_of, spooled, typed_chunks
 from omnigraph.write.frames import batch_from_table
+from omnigraph.write.inputs.locations import expand_paths, is_pattern, is_uri
+from omnigraph.write.inputs.partition_folders import folders_of
+from omnigraph.write.inputs.source_files import Files
+from omnigraph.write.inputs.tables import FilePart
 from omnigraph.write.rows import Batch, batch_from_rows, group_envelopes
 from omnigraph.write.validation import Findings, Places
 
@@ -104,15 +108,24 @@ def _stream_input(stream: IO[bytes] | IO[str]) -> Input:
 
 
 def _typed_inputs(name: str, value: Any) -> list[Input]:
-    if isinstance(value, EdgeFile) or _is_path(value):
-        return [_file_input(name, value)]
-    if isinstance(value, Sequence) and value and all(isinstance(i, EdgeFile) or _is_path(i) for i in value):
-        return [_file_input(name, item) for item in value]
+    if _names_files(value):
+        return _files_inputs(name, value)
+    if isinstance(value, Sequence) and value and all(map(_names_files, value)):
+        return [each for item in value for each in _files_inputs(name, item)]
     if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
         rows = list(value)
         return [lambda reading: _rows(name, rows, reading)]
     table = _table_of(name, value)
     return [lambda reading: _table(name, table, reading)]
+
+
+def _expanded(item: Any) -> Sequence[Any]:
+    """The files of a directory, a pattern or a URI; the path of a file is shown as it was given."""
+    if isinstance(item, EdgeFile):
+        return [EdgeFile(path, item.source, item.target) for path in _expanded(item.path)]
+    path = os.fspath(item)
+    stands_for_others = not os.path.isfile(path) and (os.path.isdir(path) or is_pattern(path) or is_uri(path))
+    return expand_paths(path) if stands_for_others else [path]
 
 
 def _table_of(name: str, frame: Any) -> pa.Table:
@@ -162,14 +175,35 @@ def _with_whole_numbers(table: pa.Table) -> pa.Table:
 def _file_input(name: str, file: str | os.PathLike[str] | EdgeFile) -> Input:
     path = os.fspath(file.path if isinstance(file, EdgeFile) else file)
     renamed = {file.source: "from", file.target: "to"} if isinstance(file, EdgeFile) else {}
+    return _part_input(
+        name, FilePart(path=path, format=kind_of(path), folders=folders_of(os.path.abspath(path))), renamed
+    )
 
+
+def _part_input(name: str, part: FilePart, renamed: Mapping[str, str] | None = None) -> Input:
     def read(reading: Reading) -> Iterator[Batch]:
         entity = entity_named(name, reading.catalog)
         return typed_chunks(
-            entity, path, reading.found, reading.progress, ignore_unknown=reading.ignore_unknown, renamed=renamed
+            entity, part, reading.found, reading.progress, ignore_unknown=reading.ignore_unknown, renamed=renamed
         )
 
     return read
+
+
+def _names_files(value: Any) -> bool:
+    return isinstance(value, (EdgeFile, Files)) or _is_path(value)
+
+
+def _files_inputs(name: str, files: Any) -> list[Input]:
+    """Paths, or files with options. Conditions and casts are Spark's."""
+    if not isinstance(files, Files):
+        return [_file_input(name, file) for file in _expanded(files)]
+    if files.is_selected:
+        raise InvalidArgument(f"{name}: `where` and `cast` are Spark SQL", hint="load with engine='spark'")
+    if files.type_name != name.removeprefix("node:").removeprefix("edge:"):
+        raise InvalidArgument(f"{name}: these files are those of {files.type_name}")
+    located = replace(files, paths=expand_paths(files.paths))
+    return [_part_input(name, part) for part in located.parts()]
 
 
 def _rows(name: str, rows: list[Any], reading: Reading) -> Iterator[Batch]:

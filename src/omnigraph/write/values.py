@@ -8,6 +8,7 @@ import datetime as dt
 import json
 import math
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy as np
 from omnigraph.datatypes import EPOCH_DATE, FLOATS, INTEGER_RANGE, INTEGERS, PropertyType, Scalar, datetime_to_ms
 from omnigraph.errors.base import shown
 
+_DECIMAL_DIGITS = 77
 F32_MAX = float(np.finfo(np.float32).max)
 _DATE_DAYS = (-719_162, 2_932_896)  # 0001-01-01 .. 9999-12-31
 FIRST_MS, LAST_MS = _DATE_DAYS[0] * 86_400_000, (_DATE_DAYS[1] + 1) * 86_400_000 - 1
@@ -86,6 +88,8 @@ def _integer(scalar: Scalar) -> Callable[[Any], int]:
     low, high = INTEGER_RANGE[scalar]
 
     def convert(value: Any) -> int:
+        if isinstance(value, Decimal) and value.is_finite() and value == value.to_integral_value():
+            value = int(value) if value.adjusted() < _DECIMAL_DIGITS else value
         if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
             raise BadValue(f"expects an integer ({scalar}), got {_shown(value)}")
         if not low <= value <= high:
@@ -97,6 +101,8 @@ def _integer(scalar: Scalar) -> Callable[[Any], int]:
 
 def _float(scalar: Scalar) -> Callable[[Any], float]:
     def convert(value: Any) -> float:
+        if isinstance(value, Decimal):
+            value = _float_of(value, scalar)
         if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
             raise BadValue(f"expects a number ({scalar}), got {_shown(value)}")
         try:
@@ -110,6 +116,15 @@ def _float(scalar: Scalar) -> Callable[[Any], float]:
         return number
 
     return convert
+
+
+def _float_of(value: Decimal, scalar: Scalar) -> float:
+    """The float that is written as this decimal; a decimal with more digits than a float keeps is refused."""
+    with np.errstate(over="ignore"):  # an infinite one is refused by whoever asks
+        found = np.float32(value) if scalar is Scalar.F32 else np.float64(value)
+    if np.isfinite(found) and Decimal(str(found)) != value:
+        raise BadValue(f"{_shown(str(value))} has more digits than {scalar} keeps")
+    return float(found)
 
 
 def _date(value: Any) -> int:

@@ -96,7 +96,7 @@ PARQUET: dict[str, tuple[Callable[[Path], None], str]] = {
     "cut off": (lambda path: path.write_bytes(_cut(path)), "x.parquet: the file is damaged"),
     "not a parquet file": (lambda path: _put(path, b"PAR1 nothing"), "x.parquet: the file is damaged"),
     "empty": (lambda path: _put(path, b""), "x.parquet: the file is damaged"),
-    "a directory": (lambda path: path.mkdir(), "x.parquet cannot be read: Is a directory"),
+    "a directory": (lambda path: path.mkdir(), "x.parquet is a directory without files"),
 }  # fmt: skip
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as jsonlib
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -14,7 +13,6 @@ import typer
 
 from omnigraph.cli import options
 from omnigraph.cli.output import commit_json, counted, note, print_json, print_line
-from omnigraph.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from omnigraph.graph import Graph
@@ -57,7 +55,7 @@ IfCommit = Annotated[
     str | None, _option("--if-commit", metavar="ID", help="Only if this is still the head of the branch.")
 ]
 DryRun = Annotated[bool, _option("--dry-run", help="Check everything, write nothing.")]
-Rejects = Annotated[Path | None, _option("--rejects", metavar="FILE", help="Leave bad rows out and report them here.")]
+Rejects = Annotated[str | None, _option("--rejects", metavar="FILE", help="Leave bad rows out and report them here.")]
 MaxErrors = Annotated[
     int | None, _option("--max-errors", min=0, metavar="N", help="With --rejects: give up after N bad rows.")
 ]
@@ -113,26 +111,19 @@ def load(
             ignore_unknown=ignore_unknown, idempotency_key=key, max_errors=_allowed(rejects, max_errors),
         )  # fmt: skip
     if rejects is not None:
-        write_rejects(rejects, result)
+        from omnigraph.write.rejects import write_rejects
+
+        write_rejects(rejects, result.rejected)
     if json:
         print_json(_load_json(graph, result, actor))
     else:
         _print_load(graph, result)
 
 
-def _allowed(rejects: Path | None, max_errors: int | None) -> int | None:
+def _allowed(rejects: str | None, max_errors: int | None) -> int | None:
     if rejects is None:
         return None
     return 1000 if max_errors is None else max_errors
-
-
-def write_rejects(path: Path, result: LoadResult) -> None:
-    """One JSON object per bad row: where it stands, which rule it breaks, and why."""
-    lines = [jsonlib.dumps(each.as_dict(), ensure_ascii=False) for each in result.rejected]
-    try:
-        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    except OSError as error:
-        raise InvalidArgument(f"{path} cannot be written: {error.strerror or error}") from error
 
 
 def _source(data: list[str], node: list[str], edge: list[str]) -> Any:

@@ -76,21 +76,18 @@ def run(
     """Run a job: everything it loads becomes one commit."""
     from dataclasses import replace
 
-    from omnigraph.cli.commands.load import write_rejects
     from omnigraph.pipeline.api import run as run_job
     from omnigraph.pipeline.api import validate as check
     from omnigraph.pipeline.spark_session import session
 
     parsed, graph = _opened(job, store)
-    problems = check(parsed, graph)
+    problems = check(parsed, graph, with_s3=False)
     if problems:
         raise InvalidArgument(f"{job}: {problems[0]}", hint="`omnigraph pipeline validate` lists everything")
     begun = time.perf_counter()
     with watched_tasks("loading", show=not quiet) as progress:
         spark = session(master)
         result = run_job(spark, replace(parsed, dry_run=dry_run), graph, progress)
-    if parsed.rejects is not None:
-        write_rejects(parsed.directory / parsed.rejects, result)
     seconds = time.perf_counter() - begun
     if json:
         print_json(

@@ -1,0 +1,284 @@
+"""Conditions and casts of Spark SQL over the rows of files, which the readers of every load read.
+
+    splits -> tasks: our readers -> columns, with the place of each row -> Spark: where, TRY_CAST -> tasks: stage
+
+Spark sees the columns and never the files, so a source is read in one way with and without a condition. What the SQL
+does not compute is staged as it was read: text of CSV and of folders is read as its property wants it, objects of JSON
+are those of their lines. ADR 36 has the reasons.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import sys
+import threading
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.datatypes import whole
+from omnigraph.errors import DataError, JobError, OmnigraphError, StorageError, Violation
+from omnigraph.errors.base import shown
+from omnigraph.execution.spark.tasks import TaskRefusal
+from omnigraph.pipeline.reading import parsed_rows
+from omnigraph.pipeline.row_schema import column_for_spark, objects_for_spark, row_schema, spark_fields
+from omnigraph.pipeline.sources import Split
+from omnigraph.schema.catalog import EntityType
+from omnigraph.write.frames import batch_from_table
+from omnigraph.write.inputs.locations import readable
+from omnigraph.write.inputs.objects import row_reader
+from omnigraph.write.inputs.source_files import Files
+from omnigraph.write.inputs.tables import JSON, JSONL, tables_of
+from omnigraph.write.rows import Batch, batch_from_rows
+from omnigraph.write.validation import Findings, Places
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SPLIT, ROW, WRONG, OBJECT = "__omnigraph_split", "__omnigraph_row", "__omnigraph_wrong", "__omnigraph_object"
+_FAILED = "__omnigraph_failed_"
+_PLACE = (pa.field(SPLIT, pa.int32()), pa.field(ROW, pa.int64()), pa.field(WRONG, pa.binary()))
+_ROWS = 10_000
+_ANSI = "spark.sql.ansi.enabled"
+_SETTING = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What tasks need to know to stage selected rows: the splits that they come from, and what the SQL computed.
+
+    `casts` are properties and the types that they were cast to; `text` are columns that are text to be read, `empty`
+    those without any value.
+    """
+
+    splits: tuple[Split, ...]
+    casts: tuple[tuple[str, str], ...]
+    text: frozenset[str]
+    empty: frozenset[str]
+
+    def batches(self, batches: Iterator[pa.RecordBatch], entity: EntityType, found: Findings) -> Iterator[Batch]:
+        """The rows that passed, as batches of their type. Rows whose cast failed are noted and left out."""
+        for batch in batches:
+            table = self._without_failed(self._without_wrong(pa.Table.from_batches([batch]), found), entity, found)
+            if OBJECT in table.column_names:
+                yield batch_from_rows(entity, self._objects(table, entity), self._places(table), found)
+            else:
+                yield self._batch(table, entity, found)
+            if found.full:
+                return
+
+    def _batch(self, table: pa.Table, entity: EntityType, found: Findings) -> Batch:
+        names = [name for name in table.column_names if not name.startswith("__omnigraph_")]
+        columns = {n: pa.nulls(table.num_rows) if n in self.empty else table[n] for n in names}
+        return batch_from_table(entity, pa.table(columns), self._places(table), found, text=self.text)
+
+    def _without_wrong(self, table: pa.Table, found: Findings) -> pa.Table:
+        """Note what the reader could not read, or raise what stopped it."""
+        for body in table[WRONG].drop_null().to_pylist():
+            wrong = pickle.loads(body)
+            if isinstance(wrong, OmnigraphError):
+                raise wrong
+            found.add(wrong)
+        return table.filter(pc.is_null(table[WRONG]))
+
+    def _without_failed(self, table: pa.Table, entity: EntityType, found: Findings) -> pa.Table:
+        bad: set[int] = set()
+        places = self._places(table)
+        for number, (name, kind) in enumerate(self.casts):
+            failed = table[f"{_FAILED}{number}"]
+            for index in np.flatnonzero(pc.is_valid(failed).to_numpy(zero_copy_only=False)).tolist():
+                bad.add(index)
+                text = f"{entity.name}.{name} {shown(failed[index].as_py())} cannot be cast to {kind}"
+                found.note("type", text, entity, places=places, index=index, field=name, value=failed[index].as_py())
+        return table.take([i for i in range(table.num_rows) if i not in bad]) if bad else table
+
+    def _places(self, table: pa.Table) -> Places:
+        """Rows keep the order of their files unless the condition has made Spark mix them."""
+        numbers = table[SPLIT].to_numpy()
+        cuts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
+        rows = table[ROW].to_numpy()
+        parts = [(self.splits[numbers[a]].path, rows[a:b].tolist()) for a, b in pairwise(cuts) if b > a]
+        return Places(tuple(parts))
+
+    def _objects(self, table: pa.Table, entity: EntityType) -> list[dict[str, Any]]:
+        cast = {name: table[name].to_pylist() for name, _ in self.casts}
+        readers = {number: row_reader(self.splits[number], entity) for number in table[SPLIT].unique().to_pylist()}
+        found = []
+        for index, (body, number) in enumerate(zip(table[OBJECT].to_pylist(), table[SPLIT].to_pylist(), strict=True)):
+            row = readers[number](json.loads(body))
+            found.append(row | {name: values[index] for name, values in cast.items()})
+        return found
+
+
+def selected_frame(
+    spark: SparkSession, source: Files, splits: Sequence[Split], place: str
+) -> tuple[DataFrame, Selection, Callable[[], str | None]] | None:
+    """The rows of a source that pass its condition, with the values cast; None where its files have no column.
+
+    With them comes what finds the row on which the condition fails. Raises Spark's own error where it does not
+    understand the condition or a type.
+    """
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    found = row_schema(spark, splits)
+    if not found.names:
+        return None
+    fields, is_json = spark_fields(found), source.format in (JSON, JSONL)
+    columns = dict(source.columns) or {name: name for name in fields.names}
+    _require_known(source, columns, found.names, place)
+    shipped = pa.schema([*_PLACE, *([pa.field(OBJECT, pa.string())] if is_json else []), *fields])
+    parts = tuple(splits)
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from raw_batches(parts[number], number, shipped)
+
+    def raw(first: int, after: int) -> DataFrame:
+        return spark.range(first, after, 1, after - first).mapInArrow(read, from_arrow_schema(shipped))
+
+    with _ansi(spark):
+        frame = _computed(raw(0, len(parts)), source, columns, is_json=is_json)
+    kept = [name for name in columns if name not in source.cast]
+    text = frozenset(name for part in parts for name in part.text_columns(kept))
+    empty = frozenset(name for name in kept if pa.types.is_null(found.field(columns[name]).type))
+    selection = Selection(parts, tuple(source.cast.items()), text, empty)
+    return frame, selection, partial(failed_place, spark, raw, source.where or "true", parts)
+
+
+def failed_place(
+    spark: SparkSession, raw: Callable[[int, int], DataFrame], where: str, splits: Sequence[Split]
+) -> str | None:
+    """File and number of the first row on which a condition fails, or None where it does not fail again.
+
+    SQL does not tell it: the splits, then the rows of one, are halved until one is left.
+    """
+    from pyspark.errors import PySparkException
+    from pyspark.sql import functions as F
+
+    def fails(first: int, after: int, last_row: int | None) -> bool:
+        with _ansi(spark):
+            condition = F.expr(where) if last_row is None else F.when(F.col(ROW) <= last_row, F.expr(where))
+            frame = raw(first, after).where(F.when(F.col(WRONG).isNull(), condition))
+        try:
+            frame.count()
+        except PySparkException:
+            return True
+        return False
+
+    split = bisect_left(range(len(splits)), True, key=lambda number: fails(0, number + 1, None))
+    if split == len(splits):
+        return None
+    last = raw(split, split + 1).agg(F.max(ROW)).collect()[0][0] or 0
+    row = bisect_left(range(last + 1), True, key=lambda number: fails(split, split + 1, number))
+    return f"{splits[split].path}:{row}" if row <= last else None
+
+
+def _require_known(source: Files, columns: Mapping[str, str], names: Sequence[str], place: str) -> None:
+    hint = f"the files have {', '.join(names)}"
+    missing = sorted(set(columns.values()) - set(names))
+    if missing:
+        raise JobError(f"{place}: column {missing[0]!r} is missing", hint=hint)
+    unknown = sorted(set(source.cast) - set(columns))
+    if unknown:
+        raise JobError(f"{place}: cast names {unknown[0]!r}, which is no column", hint=hint)
+
+
+def _computed(raw: DataFrame, source: Files, columns: Mapping[str, str], *, is_json: bool) -> DataFrame:
+    """The columns to stage: what was cast and why not, and of tables also what was not."""
+    from pyspark.sql import functions as F
+
+    if source.where is not None:  # a row that could not be read has no values: it passes, to be reported
+        raw = raw.where(F.col(WRONG).isNotNull() | F.expr(source.where))
+    chosen = [SPLIT, ROW, WRONG, *([OBJECT] if is_json else [])]
+    for name, column in columns.items():
+        kind, value = source.cast.get(name), _quoted(column)
+        if kind is not None:
+            chosen.append(f"TRY_CAST({value} AS {kind}) AS {_quoted(name)}")
+        elif not is_json:
+            chosen.append(f"{value} AS {_quoted(name)}")
+    for number, (name, kind) in enumerate(source.cast.items()):
+        value = _quoted(columns[name])
+        failed = f"{value} IS NOT NULL AND TRY_CAST({value} AS {kind}) IS NULL"
+        chosen.append(f"CASE WHEN {failed} THEN CAST({value} AS STRING) END AS {_FAILED}{number}")
+    return raw.selectExpr(*chosen)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+@contextmanager
+def _ansi(spark: SparkSession) -> Iterator[None]:
+    """Expressions made here are those of ANSI SQL whatever the session says: what cannot be computed is an error."""
+    with _SETTING:
+        before = spark.conf.get(_ANSI)
+        spark.conf.set(_ANSI, "true")
+        try:
+            yield
+        finally:
+            spark.conf.set(_ANSI, str(before))
+
+
+def raw_batches(split: Split, number: int, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The rows of a split in their columns for Spark. What is wrong with them travels as rows of its own."""
+    found = Findings(sys.maxsize)  # none may be lost on the way
+    try:
+        with readable(split.path):
+            for rows, columns in _read(split, schema, found):
+                yield _batch(schema, {SPLIT: [number] * len(rows), ROW: rows, **columns}, len(rows))
+    except StorageError as error:
+        raise TaskRefusal(error) from error  # the store may answer the next attempt
+    except OmnigraphError as error:
+        yield _wrong(schema, number, [error])
+        return
+    yield _wrong(schema, number, list(found))
+
+
+def _wrong(schema: pa.Schema, number: int, wrong: Sequence[Violation | OmnigraphError]) -> pa.RecordBatch:
+    bodies = [pickle.dumps(each) for each in wrong]
+    rows = [getattr(each, "row", None) or 0 for each in wrong]
+    return _batch(schema, {SPLIT: [number] * len(rows), ROW: rows, WRONG: bodies}, len(rows))
+
+
+def _batch(schema: pa.Schema, columns: Mapping[str, Any], count: int) -> pa.RecordBatch:
+    arrays = []
+    for field in schema:
+        values = columns[field.name] if field.name in columns else pa.nulls(count, field.type)
+        arrays.append(values if isinstance(values, pa.Array) else pa.array(values, field.type))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _read(split: Split, schema: pa.Schema, found: Findings) -> Iterator[tuple[Sequence[int], dict[str, Any]]]:
+    fields = [field for field in schema if not field.name.startswith("__omnigraph_")]
+    if split.format in (JSON, JSONL):
+        for parsed in parsed_rows(split, found):
+            for first in range(0, len(parsed), _ROWS):
+                few = parsed[first : first + _ROWS]
+                objects = [row | dict(split.folders) for _, row in few]
+                columns = {field.name: objects_for_spark(objects, field) for field in fields}
+                yield [number for number, _ in few], {OBJECT: [json.dumps(row) for _, row in few], **columns}
+        return
+    for table, numbers in tables_of(split, found):
+        _require_mapped(split, table.column_names)
+        for first in range(0, table.num_rows, _ROWS):
+            some = table.slice(first, _ROWS)
+            yield numbers[first : first + _ROWS], {f.name: whole(column_for_spark(some, f)) for f in fields}
+
+
+def _require_mapped(split: Split, names: Sequence[str]) -> None:
+    for column in split.columns.values():
+        if column not in names:
+            raise DataError(
+                f"{split.path}: column {column!r} is missing", path=split.path,
+                hint=f"the file has {', '.join(names)}",
+            )  # fmt: skip

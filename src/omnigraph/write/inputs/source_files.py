@@ -1,0 +1,66 @@
+"""Files of one type as a source of a load, with everything there is to say about how they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from omnigraph.errors import InvalidArgument
+from omnigraph.write.inputs.csv_files import CsvDialect
+from omnigraph.write.inputs.partition_folders import folders_of
+from omnigraph.write.inputs.s3_access import S3Access
+from omnigraph.write.inputs.tables import FORMATS, FilePart
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Files of one format that hold rows of one type, or envelope rows of any type (`type_name` None).
+
+    `columns` maps a property (or `from`, `to`, `id`) to the column that holds it; unnamed ones keep their name.
+    Folders such as `country=NO` are columns too, unless `partitions` is False. `where` is a condition in Spark SQL
+    over the columns of the files, `cast` maps properties to types of Spark SQL. The options from `delimiter` on say
+    how CSV files are written: `CsvDialect`.
+    """
+
+    type_name: str | None
+    paths: tuple[str, ...]
+    format: str
+    columns: Mapping[str, str] = field(default_factory=dict)
+    delimiter: str = ","
+    quote: str = '"'
+    escape: str = ""
+    header: bool = True
+    names: tuple[str, ...] = ()
+    null_values: tuple[str, ...] = ()
+    encoding: str = "utf-8"
+    partitions: bool = True
+    where: str | None = None
+    cast: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.format not in FORMATS:
+            raise InvalidArgument(f"format {self.format!r} is unknown", hint=f"use one of {', '.join(FORMATS)}")
+        if self.type_name is None and (self.where is not None or self.cast):
+            raise InvalidArgument("rows of several types take no `where` and no `cast`")
+        _ = self.dialect
+
+    @property
+    def dialect(self) -> CsvDialect:
+        """How its CSV files are written."""
+        return CsvDialect(
+            self.delimiter, self.quote, self.escape, self.header, self.names, self.null_values, self.encoding
+        )
+
+    @property
+    def is_selected(self) -> bool:
+        """Whether Spark SQL chooses its rows or computes its values."""
+        return self.where is not None or bool(self.cast)
+
+    def parts(self, access: S3Access | None = None) -> Iterator[FilePart]:
+        """Each file as a whole."""
+        for path in self.paths:
+            folders = folders_of(path) if self.partitions and self.type_name is not None else ()
+            yield FilePart(
+                path=path, format=self.format, columns=dict(self.columns), dialect=self.dialect, folders=folders,
+                access=access,
+            )  # fmt: skip
