@@ -17,13 +17,13 @@ from omnigraph.pipeline.job import Job, JobSource
 from omnigraph.pipeline.reading import lines_begun
 from omnigraph.pipeline.settle import LoadTerms
 from omnigraph.pipeline.sources import CSV, JSONL, ORC, Files, Split, expand_paths, format_of, plan_splits
-from omnigraph.pipeline.spark_session import adopt, frame_of, require_tasks
+from omnigraph.pipeline.spark_session import frame_of, require_tasks, work_session
 from omnigraph.pipeline.standing import Progress
 from omnigraph.schema.catalog import Catalog, EntityType
 from omnigraph.versioning.refs import MAIN
 from omnigraph.write.load import MODES, LoadResult
 from omnigraph.write.rows import known_fields
-from omnigraph.write.sources import entity_named
+from omnigraph.write.sources import entity_named, table_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -45,7 +45,7 @@ def load(
     """
     if mode not in MODES:
         raise InvalidArgument(f"mode {mode!r} is unknown", hint=f"use one of {', '.join(MODES)}")
-    require_tasks(adopt(spark))
+    require_tasks(spark)
     created = graph.fork_if_missing(branch, from_branch)
     result: LoadResult | None = None
     try:
@@ -75,9 +75,10 @@ def run(spark: SparkSession, job: Job, graph: Graph | None = None, progress: Pro
     """Run a job file."""
     target = graph or open_target(job)
     given: dict[str, dict[str, list[Source]]] = {"nodes": {}, "edges": {}}
+    selecting = work_session(spark)
     for section, sources in (("nodes", job.nodes), ("edges", job.edges)):
         for source in sources:
-            given[section].setdefault(source.type_name, []).append(_job_source(spark, job, source))
+            given[section].setdefault(source.type_name, []).append(_job_source(selecting, job, source))
     return load(
         spark, target, given["nodes"], given["edges"], job.mode, job.branch, from_branch=job.from_branch,
         actor=job.actor, message=job.message, max_errors=_max_errors(job), dry_run=job.dry_run, progress=progress,
@@ -213,7 +214,7 @@ def _frame(spark: SparkSession, value: Any) -> DataFrame:
     if isinstance(value, pa.Table) or hasattr(value, "__arrow_c_stream__"):
         return frame_of(spark, pa.table(value))
     if type(value).__module__.partition(".")[0] == "pandas":
-        return spark.createDataFrame(value)
+        return frame_of(spark, table_of("the frame", value))
     raise InvalidArgument(
         f"cannot load {type(value).__name__}",
         hint="pass paths, a Spark DataFrame, or a pyarrow, pandas or polars table",

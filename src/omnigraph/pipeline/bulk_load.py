@@ -20,9 +20,11 @@ import pyarrow as pa
 
 from omnigraph.errors import ConflictError, DataError, OmnigraphError
 from omnigraph.execution.spark.tasks import refusal_in
+from omnigraph.execution.spark.versions import arrow_schema
 from omnigraph.pipeline import narrowing
 from omnigraph.pipeline.driving import holding, repeating
 from omnigraph.pipeline.narrowing import Screener
+from omnigraph.pipeline.restaging import Excluded, Exclusion, Restaged, RowData, exclude
 from omnigraph.pipeline.settle import LoadTerms, Settlement, stage_job
 from omnigraph.pipeline.sources import Split
 from omnigraph.pipeline.spark_upkeep import spark_crew
@@ -41,7 +43,6 @@ from omnigraph.versioning.repository import Repository
 from omnigraph.versioning.store import GraphStore
 from omnigraph.write.load import OVERWRITE, LoadResult
 from omnigraph.write.transaction import WriteTxn
-from omnigraph.write.validation import Place
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -128,7 +129,6 @@ class _Driver:
         self._job = self._told()
         self._scratch = [self._txn.commit_id]
         self._staged: dict[int, StagedSplit] = {}
-        self._skipped: set[Place] = set()
         self._standing = StandingTasks(spark, _applying, f"load into {self._store.root.uri}")
         self._settlement = Settlement(
             self._store, request.terms, self._staged, [],
@@ -149,7 +149,7 @@ class _Driver:
         result: LoadResult | None = None
         try:
             with holding(lambda: self._txn):
-                self._stage(None)
+                self._stage()
                 result = self._settled()
         finally:
             self._standing.close()
@@ -160,12 +160,12 @@ class _Driver:
     def _settled(self) -> LoadResult:
         for _ in range(_ATTEMPTS if self._request.terms.mode != OVERWRITE else 0):
             try:
-                return self._settlement.finish(self._txn, self._skip)
+                return self._settlement.finish(self._txn, self._leave_out)
             except ConflictError as error:
                 if not error.retryable:
                     raise
                 self._follow(error)
-        return self._settlement.finish(self._txn, self._skip)
+        return self._settlement.finish(self._txn, self._leave_out)
 
     def _follow(self, error: ConflictError) -> None:
         """The branch moved under the load: begin again on its new state with the data files that are there."""
@@ -179,31 +179,26 @@ class _Driver:
 
     # --- staging --------------------------------------------------------------------------------------------------
 
-    def _stage(self, numbers: frozenset[int] | None) -> None:
-        """Run the tasks of some splits, or of all."""
-        splits = [s for s in self._request.splits if numbers is None or s.number in numbers]
-        job, skipped = self._job, frozenset(self._skipped)
-        if splits:
-            answers = self._tasks(partial(stage_split, job, skipped=skipped), splits)
+    def _stage(self) -> None:
+        """Read every input, once."""
+        if self._request.splits:
+            answers = self._tasks(partial(stage_split, self._job), self._request.splits)
             self._staged.update((each.number, each) for each in answers)
-        frames = [f for f in self._request.frames if numbers is None or any(f.holds(n) for n in numbers)]
-        if frames:
+        if self._request.frames:
             self._standing.close()  # they are computed by jobs of their own, which need the slots
         with self._watching(), _as_itself():
-            for source in frames:
-                self._stage_frame(source, skipped)
+            for source in self._request.frames:
+                self._stage_frame(source)
         for number in sorted(self._staged):
             error = self._staged[number].error
             if error is not None:
                 raise error
 
-    def _stage_frame(self, source: FrameSource, skipped: frozenset[Place]) -> None:
-        from pyspark.sql.pandas.types import to_arrow_schema
-
+    def _stage_frame(self, source: FrameSource) -> None:
         job, type_name, first, name = self._job, source.type_name, source.first, source.name
         # A frame may have no partition at all. Its columns are checked, and an overwrite empties its type.
-        none = pa.RecordBatch.from_pylist([], schema=to_arrow_schema(source.frame.schema, timezone="UTC"))
-        self._staged.setdefault(first, stage_frame(job, first, type_name, [none], skipped, frame_place(name, 0)))
+        none = pa.RecordBatch.from_pylist([], schema=arrow_schema(source.frame.schema))
+        self._staged.setdefault(first, stage_frame(job, first, type_name, [none], frame_place(name, 0)))
 
         def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             from pyspark import TaskContext
@@ -211,7 +206,7 @@ class _Driver:
             context = TaskContext.get()
             partition = context.partitionId() if context is not None else 0
             place = frame_place(name, partition)
-            staged = stage_frame(job, first + partition, type_name, batches, skipped, place)
+            staged = stage_frame(job, first + partition, type_name, batches, place)
             yield pa.RecordBatch.from_pydict({"answer": pa.array([message(staged)], pa.binary())})
 
         for row in source.frame.mapInArrow(task, "answer binary").collect():
@@ -240,11 +235,13 @@ class _Driver:
         """Apply a function to every item, by tasks that stay for the next call."""
         return self._standing.do(function, items, self._on_progress)
 
-    def _skip(self, places: set[Place]) -> None:
-        """Stage the splits that hold some rows again, without them."""
-        self._skipped |= places
-        paths = {path for path, _ in places}
-        self._stage(frozenset(n for n, staged in self._staged.items() if paths & staged.paths))
+    def _leave_out(self, excluded: Excluded) -> RowData:
+        """Leave rows out of the splits that hold them; gives back those of DataFrames."""
+
+        def by_tasks(work: Callable[[StageJob, Exclusion], Restaged], items: Sequence[Exclusion]) -> list[Restaged]:
+            return self._tasks(partial(work, self._job), items)
+
+        return exclude(self._staged, excluded, by_tasks, lambda n: any(f.holds(n) for f in self._request.frames))
 
     def clean_up(self) -> None:
         """Remove the scratch of the load. What a failure leaves behind is the collector's."""

@@ -10,11 +10,12 @@ import pyarrow as pa
 from omnigraph.errors import InvalidArgument
 from omnigraph.execution.arrow.governor import Limits
 from omnigraph.execution.spark.engine import SparkExecutor
+from omnigraph.execution.spark.versions import cloned, frame_on
 from omnigraph.graph import Graph
 from omnigraph.pipeline.api import load as bulk_load
 from omnigraph.pipeline.spark_analytics import SparkAnalytics
 from omnigraph.pipeline.spark_merge import spark_comparing
-from omnigraph.pipeline.spark_session import session
+from omnigraph.pipeline.spark_session import session, work_session
 from omnigraph.pipeline.spark_upkeep import spark_crew
 from omnigraph.pipeline.views import read_type, register_views
 from omnigraph.query.plan import QueryPlan
@@ -54,7 +55,7 @@ def answer(
     """`graph.query(..., engine="spark")`."""
     settings = store.settings
     limits = Limits(settings.query_max_rows, settings.query_max_memory, settings.query_max_seconds)
-    return SparkExecutor(session(), store.root.uri, limits).execute(plan, snapshot, catalog, params)
+    return SparkExecutor(work_session(session()), store.root.uri, limits).execute(plan, snapshot, catalog, params)
 
 
 def _sorted(
@@ -111,9 +112,13 @@ class SparkView:
         return register_views(self.session, self._graph, at, prefix=prefix)
 
     def sql(self, query: str, at: Target = None) -> DataFrame:
-        """Answer one SQL query over the views of a snapshot."""
-        self.views(at)
-        return self.session.sql(query)
+        """Answer one SQL query over the views of a snapshot, and those that the session has.
+
+        The session gets no views by this: they are those of a copy. Its settings hold for the query.
+        """
+        copy = cloned(self.session)
+        register_views(copy, self._graph, at)
+        return frame_on(self.session, copy.sql(query))
 
     @property
     def analytics(self) -> SparkAnalytics:

@@ -6,13 +6,14 @@ columns that rules need; of a large one only the rows that tasks could not clear
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from omnigraph.errors import Violation
 from omnigraph.pipeline.narrowing import Narrowing, Screener, demands_of
+from omnigraph.pipeline.restaging import Excluded, RowData
 from omnigraph.pipeline.screening import Screened
 from omnigraph.pipeline.staging import StagedPart, StagedSplit, StageJob, read_keys
 from omnigraph.storage.crew import HERE, Crew
@@ -37,8 +38,8 @@ from omnigraph.write.validation import (
 from omnigraph.write.validation.findings import DEFAULT_LIMIT, by_place
 
 _MANY = 100_000
-Restage = Callable[[set[Place]], None]
-"""Stages again, without some rows, the splits that hold them."""
+Restage = Callable[[Excluded], RowData]
+"""Leaves some rows out of the staged splits that hold them, and gives those of DataFrames back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,19 +110,19 @@ class Settlement:
         while True:
             self._require_few([*self._row_violations(), *self._refused])
             deltas, screened, demands = self._questions(self._gathered())
-            replaced = set[Place]().union(*map(replaced_rows, deltas.values())) if self._terms.mode == MERGE else set()
-            if replaced and restage is not None:
+            merges = self._terms.mode == MERGE
+            replaced = {key: replaced_rows(delta) for key, delta in deltas.items()} if merges else {}
+            if any(replaced.values()) and restage is not None:
                 restage(replaced)
                 continue
             verdict = validate(self._txn, deltas, limit=self._terms.limit)
             if not verdict.violations:
                 return Verdict((), (*verdict.requirements, *demands)), screened
-            self._refused.extend(verdict.violations)
-            self._require_few(self._refused)
+            self._require_few([*self._refused, *verdict.violations])
             if restage is None or any(each.row is None for each in verdict.violations):
                 raise_first(verdict.violations)
             else:
-                restage({(each.path, each.row) for each in verdict.violations})
+                self._refused += _with_rows(verdict.violations, restage(_places(verdict.violations)))
 
     def _questions(
         self, gathered: Mapping[str, Sequence[StagedPart]]
@@ -183,6 +184,17 @@ class Settlement:
         table = self._txn.table(key)
         tables = (read_keys(self._store, table, part, ["id"]) for part in parts if part.rows)
         return [i for table in tables for i in table["id"].drop_null().to_pylist()]
+
+
+def _places(violations: Iterable[Violation]) -> dict[str, set[Place]]:
+    found: dict[str, set[Place]] = {}
+    for each in violations:
+        found.setdefault(str(each.type_key), set()).add((each.path, each.row))
+    return found
+
+
+def _with_rows(violations: Iterable[Violation], rows: RowData) -> list[Violation]:
+    return [replace(each, data=rows.get((str(each.type_key), (each.path, each.row)))) for each in violations]
 
 
 def _bounded(requirement: Requirement) -> Requirement:

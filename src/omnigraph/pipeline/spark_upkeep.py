@@ -16,7 +16,7 @@ from omnigraph.maintenance import optimize as table_upkeep
 from omnigraph.maintenance.indices import IndexReport
 from omnigraph.maintenance.optimize import OptimizeReport
 from omnigraph.pipeline.driving import done_by_tasks
-from omnigraph.pipeline.spark_session import adopt, require_tasks
+from omnigraph.pipeline.spark_session import require_tasks
 from omnigraph.storage.compaction import TARGET_ROWS
 from omnigraph.storage.crew import Crew, Work, perform
 from omnigraph.storage.tables import TableStore
@@ -44,7 +44,7 @@ def build_indices(spark: SparkSession, graph: Graph, branch: str = MAIN, *, acto
 
 def spark_crew(spark: SparkSession, uri: str, how: Perform = perform) -> Crew:
     """A crew of tasks, one for each piece of work."""
-    require_tasks(adopt(spark))
+    require_tasks(spark)
 
     def do(_: TableStore, works: Sequence[Work]) -> list[Any]:
         return done_by_tasks(spark, lambda work: how(store_of(uri).tables, work), works, f"maintain {uri}")

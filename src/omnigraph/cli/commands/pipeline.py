@@ -26,6 +26,12 @@ Master = Annotated[
     str | None,
     typer.Option("--master", metavar="URL", help="The Spark master; local[*] by default.", show_default=False),
 ]
+Conf = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--conf", metavar="KEY=VALUE", help="A setting of the Spark session; may be repeated.", show_default=False
+    ),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Check everything, write nothing.")]
 _DEFAULT = Path("pipeline.yaml")
 
@@ -68,6 +74,7 @@ def run(
     job: JobFile = _DEFAULT,
     *,
     master: Master = None,
+    conf: Conf = None,
     dry_run: DryRun = False,
     store: options.Store = None,
     quiet: options.Quiet = False,
@@ -87,7 +94,7 @@ def run(
         raise InvalidArgument(f"{job}: {problems[0]}", hint="`omnigraph pipeline validate` lists everything")
     begun = time.perf_counter()
     with watched_tasks("loading", show=not quiet) as progress:
-        spark = session(master)
+        spark = session(master, config=_settings(conf or []))
         result = run_job(spark, replace(parsed, dry_run=dry_run), graph, progress)
     if parsed.rejects is not None:
         write_rejects(parsed.directory / parsed.rejects, result)
@@ -111,7 +118,12 @@ def run(
 
 
 def spark_shell(
-    uri: options.Uri = None, *, master: Master = None, at: options.At = None, store: options.Store = None
+    uri: options.Uri = None,
+    *,
+    master: Master = None,
+    conf: Conf = None,
+    at: options.At = None,
+    store: options.Store = None,
 ) -> None:
     """A Python shell with `spark`, `graph` and one SQL view per type."""
     import code
@@ -122,11 +134,21 @@ def spark_shell(
     graph = options.open_to_read(uri, store)
     target = None if at is None else options.snapshot_of(graph, None, at).commit_id
     note("starting Spark ...")
-    spark = session(master)
+    spark = session(master, config=_settings(conf or []))
     views = register_views(spark, graph, target)
     hint = f"spark.sql('select count(*) from {views[0]}').show()" if views else "graph.schema.show()"
     banner = f"spark, graph and the views {', '.join(views)} are ready. Try: {hint}"
     code.interact(banner=banner, local={"spark": spark, "graph": graph}, exitmsg="")
+
+
+def _settings(given: list[str]) -> dict[str, str]:
+    found = {}
+    for each in given:
+        key, equals, value = each.partition("=")
+        if not (key and equals):
+            options.usage(f"--conf {each}: write --conf KEY=VALUE")
+        found[key] = value
+    return found
 
 
 def _opened(job: Path, store: str | None) -> tuple[Job, Graph]:
