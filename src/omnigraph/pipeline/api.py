@@ -15,7 +15,7 @@ from omnigraph.graph import Graph
 from omnigraph.pipeline.bulk_load import MAX_PARTITIONS, BulkLoad, FrameSource, reason_in, run_load
 from omnigraph.pipeline.job import Job, JobSource
 from omnigraph.pipeline.reading import lines_begun
-from omnigraph.pipeline.settle import LoadTerms
+from omnigraph.pipeline.settle import LoadTerms, earlier_load
 from omnigraph.pipeline.sources import CSV, JSONL, ORC, Files, Split, expand_paths, format_of, plan_splits
 from omnigraph.pipeline.spark_session import frame_of, require_tasks, work_session
 from omnigraph.pipeline.standing import Progress
@@ -37,11 +37,16 @@ def load(
     edges: Mapping[str, Source] | None = None, mode: str = "append", branch: str = MAIN, *, data: Source = None,
     from_branch: str | None = None, actor: str | None = None, message: str | None = None,
     max_errors: int | None = None, dry_run: bool = False, progress: Progress | None = None,
+    expect_head: str | None = None, idempotency_key: str | None = None, ignore_unknown: bool = False,
+    dedupe_edges: bool = False,
 ) -> LoadResult:  # fmt: skip
     """Load files and DataFrames of any size in one commit, checked like every other load.
 
     `nodes` and `edges` map type names to sources; `data` names files of envelope rows. `max_errors` None refuses the
-    whole load for one bad row; a number lets so many rows be left out, and the result lists them.
+    whole load for one bad row; a number lets so many rows be left out, and the result lists them. The branch
+    refuses a load that expects another head, and applies one with an `idempotency_key` once. `ignore_unknown`
+    skips columns that a type does not have; `dedupe_edges` skips edges without a key that are there already, or came
+    earlier in the load, with the same ends and property values.
     """
     if mode not in MODES:
         raise InvalidArgument(f"mode {mode!r} is unknown", hint=f"use one of {', '.join(MODES)}")
@@ -49,6 +54,14 @@ def load(
     created = graph.fork_if_missing(branch, from_branch)
     result: LoadResult | None = None
     try:
+        terms = LoadTerms(
+            mode=mode, branch=branch, actor=actor, message=message, max_errors=max_errors, dry_run=dry_run,
+            expect_head=expect_head, idempotency_key=idempotency_key, ignore_unknown=ignore_unknown,
+            dedupe_edges=dedupe_edges,
+        )  # fmt: skip
+        result = earlier_load(graph.repository, terms)
+        if result is not None:
+            return replace(result, base_branch=from_branch, branch_created=created)
         catalog = graph.catalog(branch)
         sources = [*_typed(nodes or {}, "node", catalog), *_typed(edges or {}, "edge", catalog), *_envelopes(data)]
         files = [source for source in sources if isinstance(source, Files)]
@@ -58,12 +71,7 @@ def load(
         for source in files:
             _check_columns(source, catalog)
         keys = _table_keys(sources, catalog)
-        request = BulkLoad(
-            splits=tuple(_numbered(spark, splits)), frames=tuple(frames), table_keys=keys,
-            terms=LoadTerms(
-                mode=mode, branch=branch, actor=actor, message=message, max_errors=max_errors, dry_run=dry_run
-            ),
-        )  # fmt: skip
+        request = BulkLoad(splits=tuple(_numbered(spark, splits)), frames=tuple(frames), table_keys=keys, terms=terms)
         result = run_load(spark, graph.repository, request, progress)
     finally:
         if created and (result is None or dry_run):  # a load that wrote nothing leaves no branch behind
@@ -82,6 +90,8 @@ def run(spark: SparkSession, job: Job, graph: Graph | None = None, progress: Pro
     return load(
         spark, target, given["nodes"], given["edges"], job.mode, job.branch, from_branch=job.from_branch,
         actor=job.actor, message=job.message, max_errors=_max_errors(job), dry_run=job.dry_run, progress=progress,
+        expect_head=job.expect_head, idempotency_key=job.idempotency_key, ignore_unknown=job.ignore_unknown,
+        dedupe_edges=job.dedupe_edges,
     )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,10 +23,11 @@ from omnigraph.errors import ConflictError, DataError, OmnigraphError
 from omnigraph.execution.spark.tasks import refusal_in
 from omnigraph.execution.spark.versions import arrow_schema
 from omnigraph.pipeline import narrowing
+from omnigraph.pipeline.deduping import drop_repeated_edges
 from omnigraph.pipeline.driving import holding, repeating
 from omnigraph.pipeline.narrowing import Screener
 from omnigraph.pipeline.restaging import Excluded, Exclusion, Restaged, RowData, exclude
-from omnigraph.pipeline.settle import LoadTerms, Settlement, stage_job
+from omnigraph.pipeline.settle import LoadTerms, Settlement, begin_load, stage_job
 from omnigraph.pipeline.sources import Split
 from omnigraph.pipeline.spark_upkeep import spark_crew
 from omnigraph.pipeline.staging import (
@@ -41,7 +43,7 @@ from omnigraph.pipeline.standing import Progress, Serve, StandingTasks
 from omnigraph.storage.layout import STAGING
 from omnigraph.versioning.repository import Repository
 from omnigraph.versioning.store import GraphStore
-from omnigraph.write.load import OVERWRITE, LoadResult
+from omnigraph.write.load import OVERWRITE, LoadResult, counts_of
 from omnigraph.write.transaction import WriteTxn
 
 if TYPE_CHECKING:
@@ -129,6 +131,7 @@ class _Driver:
         self._job = self._told()
         self._scratch = [self._txn.commit_id]
         self._staged: dict[int, StagedSplit] = {}
+        self._duplicates: Counter[str] = Counter()
         self._standing = StandingTasks(spark, _applying, f"load into {self._store.root.uri}")
         self._settlement = Settlement(
             self._store, request.terms, self._staged, [],
@@ -137,8 +140,7 @@ class _Driver:
         )  # fmt: skip
 
     def _begin(self) -> WriteTxn:
-        terms = self._request.terms
-        return WriteTxn(self._repository, terms.branch, kind="load", actor=terms.actor, message=terms.message)
+        return begin_load(self._repository, self._request.terms)
 
     def _told(self) -> StageJob:
         return replace(stage_job(self._store, self._txn, self._request.terms), cut_rows=narrowing.CUT_ROWS)
@@ -157,15 +159,24 @@ class _Driver:
                 self._txn.withdraw()
         return result
 
+    def _finish(self) -> LoadResult:
+        terms = self._request.terms
+        if not terms.dedupe_edges:
+            return self._settlement.finish(self._txn, self._leave_out)
+        found = drop_repeated_edges(self._txn, self._job, terms.mode, self._staged, self._tasks)
+        self._duplicates.update(found)
+        result = self._settlement.finish(self._txn, self._leave_out)
+        return replace(result, duplicates=counts_of(self._duplicates, "edge"))
+
     def _settled(self) -> LoadResult:
         for _ in range(_ATTEMPTS if self._request.terms.mode != OVERWRITE else 0):
             try:
-                return self._settlement.finish(self._txn, self._leave_out)
+                return self._finish()
             except ConflictError as error:
                 if not error.retryable:
                     raise
                 self._follow(error)
-        return self._settlement.finish(self._txn, self._leave_out)
+        return self._finish()
 
     def _follow(self, error: ConflictError) -> None:
         """The branch moved under the load: begin again on its new state with the data files that are there."""

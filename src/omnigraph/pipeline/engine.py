@@ -30,7 +30,9 @@ from omnigraph.write.merge_compare import Comparing
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_TAKEN = {"max_errors", "dry_run", "progress"}
+_TAKEN = {
+    "max_errors", "dry_run", "progress", "expect_head", "idempotency_key", "ignore_unknown", "dedupe_edges",
+}  # fmt: skip
 
 
 def load(
@@ -45,7 +47,9 @@ def load(
     return bulk_load(
         session(), graph, nodes, edges, mode, branch, data=files, from_branch=from_branch, actor=actor,
         message=message, max_errors=options.get("max_errors"), dry_run=bool(options.get("dry_run")),
-        progress=_tasks_only(options.get("progress")),
+        progress=_tasks_only(options.get("progress")), expect_head=options.get("expect_head"),
+        idempotency_key=options.get("idempotency_key"), ignore_unknown=bool(options.get("ignore_unknown")),
+        dedupe_edges=bool(options.get("dedupe_edges")),
     )  # fmt: skip
 
 

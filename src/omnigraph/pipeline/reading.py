@@ -19,13 +19,13 @@ from omnigraph.write.files import BATCH_ROWS, BLOCK_BYTES
 from omnigraph.write.frames import batch_from_table
 from omnigraph.write.jsonl import parsed_lines
 from omnigraph.write.jsonl_columns import batches_by_column
-from omnigraph.write.rows import Batch, batch_from_rows, group_envelopes
+from omnigraph.write.rows import Batch, batch_from_rows, group_envelopes, known_columns
 from omnigraph.write.sources import entity_named
 from omnigraph.write.validation import Findings, Places
 
 
-def read_split(split: Split, catalog: Catalog, found: Findings) -> Iterator[Batch]:
-    """The rows of a split. Rows that are wrong are noted and left out."""
+def read_split(split: Split, catalog: Catalog, found: Findings, *, ignore_unknown: bool = False) -> Iterator[Batch]:
+    """The rows of a split. Rows that are wrong are noted and left out; `ignore_unknown` leaves columns out as well."""
     if split.type_name is not None:  # a file without rows still names its type: an overwrite empties it
         yield batch_from_rows(entity_named(split.type_name, catalog), [], Places(), found)
     try:
@@ -33,7 +33,7 @@ def read_split(split: Split, catalog: Catalog, found: Findings) -> Iterator[Batc
             yield from _json_batches(split, catalog, found)
         else:
             assert split.type_name is not None, "only JSON lines hold rows of several types"
-            yield from _table_batches(split, entity_named(split.type_name, catalog), found)
+            yield from _table_batches(split, entity_named(split.type_name, catalog), found, ignore_unknown)
     except (OSError, pa.ArrowException) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise DataError(
@@ -41,16 +41,16 @@ def read_split(split: Split, catalog: Catalog, found: Findings) -> Iterator[Batc
         ) from error
 
 
-def _table_batches(split: Split, entity: EntityType, found: Findings) -> Iterator[Batch]:
+def _table_batches(split: Split, entity: EntityType, found: Findings, ignore_unknown: bool) -> Iterator[Batch]:
     filesystem, inner = filesystem_of(split.path)
     readers = {PARQUET: _parquet, ORC: _orc, ARROW: _arrow, CSV: _csv}
     row = split.first_row
     for table in readers[split.format](split, filesystem, inner):
         places = Places(((split.path, range(row, row + table.num_rows)),))
         row += table.num_rows
-        yield batch_from_table(
-            entity, renamed(table, split.columns, split.path), places, found, is_text=split.format == CSV
-        )
+        rows = renamed(table, split.columns, split.path)
+        rows = known_columns(entity, rows) if ignore_unknown else rows
+        yield batch_from_table(entity, rows, places, found, is_text=split.format == CSV)
         if found.full:
             return
 

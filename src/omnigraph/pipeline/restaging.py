@@ -86,24 +86,31 @@ def exclude(
 
 
 def restage(job: StageJob, work: Exclusion) -> Restaged:
-    """Write what one split staged again, without some rows. Parts that hold none of them stay as they are."""
+    """Write what one split staged again, without some rows."""
+    return keep_rows(job, work.staged, lambda part: _kept(part, work.rows), returns_rows=work.returns_rows)
+
+
+def keep_rows(
+    job: StageJob, staged: StagedSplit, kept_of: Callable[[StagedPart], Mask], *, returns_rows: bool = False
+) -> Restaged:
+    """Write what one split staged again, with the rows of a mask. Parts that keep all of theirs stay as they are."""
     parts: list[StagedPart] = []
     rows: RowData = {}
     try:
-        for part in work.staged.parts:
-            kept = _kept(part, work.rows)
+        for part in staged.parts:
+            kept = kept_of(part)
             if kept.all():
                 parts.append(part)
                 continue
             entity = job.store().catalog(job.schema_hash).type_of(part.table_key)
-            if work.returns_rows:
+            if returns_rows:
                 rows |= _rows_left_out(job, entity, part, kept)
-            parts.append(_rewritten(job, entity, work.staged.number, part, kept))
+            parts.append(_rewritten(job, entity, staged.number, part, kept))
     except StorageError as error:
         raise TaskRefusal(error) from error  # Spark tries again
     except OmnigraphError as error:
-        return Restaged(StagedSplit(work.staged.number, error=error))
-    return Restaged(replace(work.staged, parts=tuple(parts)), rows)
+        return Restaged(StagedSplit(staged.number, error=error))
+    return Restaged(replace(staged, parts=tuple(parts)), rows)
 
 
 def _kept(part: StagedPart, rows: Mapping[tuple[str, str | None], Sequence[int]]) -> Mask:

@@ -20,7 +20,9 @@ from omnigraph.storage.crew import HERE, Crew
 from omnigraph.storage.effects import AppendRows, Effect, OverwriteRows, ReplaceRows, WrittenFragment
 from omnigraph.versioning.commits import GraphCommit
 from omnigraph.versioning.plan import Requirement, Unmoved
+from omnigraph.versioning.repository import Repository
 from omnigraph.versioning.store import GraphStore
+from omnigraph.write.duplicates import can_repeat
 from omnigraph.write.load import MERGE, MODES, OVERWRITE, LoadResult, counts_of
 from omnigraph.write.transaction import WriteTxn
 from omnigraph.write.validation import (
@@ -52,6 +54,10 @@ class LoadTerms:
     message: str | None = None
     max_errors: int | None = None
     dry_run: bool = False
+    expect_head: str | None = None
+    idempotency_key: str | None = None
+    ignore_unknown: bool = False
+    dedupe_edges: bool = False
 
     def __post_init__(self) -> None:
         assert self.mode in MODES
@@ -65,7 +71,27 @@ class LoadTerms:
 def stage_job(store: GraphStore, txn: WriteTxn, terms: LoadTerms) -> StageJob:
     """What tasks are told to stage for a write."""
     pins = {key: (e.location, e.staged_version) for key, e in txn.base.tables.items()}
-    return StageJob(store.root.uri, txn.commit_id, txn.base.schema_hash, pins, terms.limit)
+    return StageJob(
+        store.root.uri, txn.commit_id, txn.base.schema_hash, pins, terms.limit, ignore_unknown=terms.ignore_unknown
+    )
+
+
+def begin_load(repository: Repository, terms: LoadTerms) -> WriteTxn:
+    """A write with the terms of a load."""
+    return WriteTxn(
+        repository, terms.branch, kind="load", actor=terms.actor, message=terms.message,
+        expect_head=terms.expect_head, idempotency_key=terms.idempotency_key,
+    )  # fmt: skip
+
+
+def earlier_load(repository: Repository, terms: LoadTerms) -> LoadResult | None:
+    """The result of an earlier load with the same idempotency key. Raises when the head is not the expected one."""
+    txn = begin_load(repository, terms)
+    done = txn.earlier_commit()
+    if done is not None:
+        return LoadResult(terms.branch, terms.mode, {}, {}, done)
+    txn.require_expected_head()
+    return None
 
 
 class Settlement:
@@ -96,7 +122,7 @@ class Settlement:
         commit: GraphCommit | None = None
         if gathered and not self._terms.dry_run:
             effects = {key: self._effect(key, parts, screened) for key, parts in gathered.items()}
-            requirements = [_bounded(each) for each in verdict.requirements]
+            requirements = [_bounded(each) for each in (*verdict.requirements, *self._unmoved(gathered))]
             commit = self._txn.commit(effects, requirements, rebase_updates=self._terms.mode == MERGE, crew=self._crew)
         else:
             self._txn.withdraw()
@@ -104,6 +130,11 @@ class Settlement:
             self._terms.branch, self._terms.mode, counts_of(counts, "node"), counts_of(counts, "edge"), commit,
             dry_run=self._terms.dry_run, rejected=rejected,
         )  # fmt: skip
+
+    def _unmoved(self, gathered: Mapping[str, Sequence[StagedPart]]) -> list[Requirement]:
+        """Whoever adds an equal edge meanwhile makes this load look again."""
+        keys = [key for key in gathered if can_repeat(self._txn.catalog.type_of(key))]
+        return [Unmoved(key) for key in keys] if self._terms.dedupe_edges and self._terms.mode != OVERWRITE else []
 
     def _admitted(self, restage: Restage | None) -> tuple[Verdict, Screened | None]:
         """Apply the rules between rows; leave refused rows out and apply them again, as often as it takes."""

@@ -13,7 +13,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from omnigraph.errors import InvalidArgument, OmnigraphError
 from omnigraph.graph import Graph
 from omnigraph.pipeline.restaging import Excluded, RowData, exclude
-from omnigraph.pipeline.settle import LoadTerms, Settlement, stage_job
+from omnigraph.pipeline.settle import LoadTerms, Settlement, begin_load, stage_job
 from omnigraph.pipeline.staging import StagedSplit, answer, frame_place, message, stage_frame
 from omnigraph.storage.layout import STAGING
 from omnigraph.versioning.refs import MAIN
@@ -53,8 +53,7 @@ class GraphWriter(DataSourceArrowWriter):  # type: ignore[misc]
         self._job = stage_job(graph.repository.store, txn, self._terms)
 
     def _begin(self, graph: Graph) -> WriteTxn:
-        terms = self._terms
-        return WriteTxn(graph.repository, terms.branch, kind="load", actor=terms.actor, message=terms.message)
+        return begin_load(graph.repository, self._terms)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Stage one partition, in a task."""

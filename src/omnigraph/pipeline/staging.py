@@ -34,7 +34,7 @@ from omnigraph.storage.tables import Table
 from omnigraph.versioning.store import GraphStore, mint
 from omnigraph.write.frames import batch_from_table
 from omnigraph.write.intake import Gathered, Intake
-from omnigraph.write.rows import Batch, batch_from_rows
+from omnigraph.write.rows import Batch, batch_from_rows, known_columns
 from omnigraph.write.sources import entity_named
 from omnigraph.write.validation import Findings, Places, needed_columns
 
@@ -52,6 +52,7 @@ class StageJob:
     pins: Mapping[str, tuple[str, int]]
     limit: int
     cut_rows: int | None = None
+    ignore_unknown: bool = False
 
     def store(self) -> GraphStore:
         """The graph, open in this process."""
@@ -107,7 +108,7 @@ def stage_split(job: StageJob, split: Split) -> StagedSplit:
     """Read and stage one split of a file."""
     found = Findings(job.limit)
     catalog = job.store().catalog(job.schema_hash)
-    return _staged(job, split.number, read_split(split, catalog, found), found)
+    return _staged(job, split.number, read_split(split, catalog, found, ignore_unknown=job.ignore_unknown), found)
 
 
 def stage_frame(
@@ -126,7 +127,8 @@ def stage_frame(
         for batch in batches:
             places = Places(((place, range(row, row + batch.num_rows)),))
             before = len(found)
-            yield batch_from_table(entity, pa.Table.from_batches([batch]), places, found)
+            rows = pa.Table.from_batches([batch])
+            yield batch_from_table(entity, known_columns(entity, rows) if job.ignore_unknown else rows, places, found)
             found.attach_rows(before, partial(with_row, first=row, batch=batch))
             row += batch.num_rows
 

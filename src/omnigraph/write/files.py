@@ -22,7 +22,7 @@ from omnigraph.schema.catalog import Catalog, EntityType
 from omnigraph.write.frames import batch_from_table, require_distinct
 from omnigraph.write.jsonl import parsed_lines
 from omnigraph.write.jsonl_columns import batches_by_column
-from omnigraph.write.rows import Batch, batch_from_rows, group_envelopes, known_fields
+from omnigraph.write.rows import Batch, batch_from_rows, group_envelopes, known_columns
 from omnigraph.write.validation import Findings, Places
 
 Progress = Callable[[int], None]
@@ -185,7 +185,7 @@ def typed_chunks(
                 table = table.rename_columns([renamed.get(n, n) for n in table.column_names])
                 require_distinct(entity, table.column_names)
             if ignore_unknown:
-                table = table.select([n for n in table.column_names if n in known_fields(entity)])
+                table = known_columns(entity, table)
             progress(table.nbytes)
             yield batch_from_table(entity, table, Places(((path, numbers),)), found, is_text=kind == "csv")
             if found.full:

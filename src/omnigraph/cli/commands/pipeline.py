@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from omnigraph.cli import options
+from omnigraph.cli.commands.load import DedupeEdges, IfCommit, IgnoreUnknown, Key
 from omnigraph.cli.failures import FAILED
 from omnigraph.cli.output import commit_json, counted, note, print_json, print_line
 from omnigraph.errors import InvalidArgument
@@ -76,6 +77,10 @@ def run(
     master: Master = None,
     conf: Conf = None,
     dry_run: DryRun = False,
+    if_commit: IfCommit = None,
+    key: Key = None,
+    ignore_unknown: IgnoreUnknown = False,
+    dedupe_edges: DedupeEdges = False,
     store: options.Store = None,
     quiet: options.Quiet = False,
     json: options.Json = False,
@@ -95,7 +100,12 @@ def run(
     begun = time.perf_counter()
     with watched_tasks("loading", show=not quiet) as progress:
         spark = session(master, config=_settings(conf or []))
-        result = run_job(spark, replace(parsed, dry_run=dry_run), graph, progress)
+        asked = replace(
+            parsed, dry_run=dry_run, expect_head=if_commit or parsed.expect_head,
+            idempotency_key=key or parsed.idempotency_key, ignore_unknown=ignore_unknown or parsed.ignore_unknown,
+            dedupe_edges=dedupe_edges or parsed.dedupe_edges,
+        )  # fmt: skip
+        result = run_job(spark, asked, graph, progress)
     if parsed.rejects is not None:
         write_rejects(parsed.directory / parsed.rejects, result)
     seconds = time.perf_counter() - begun
@@ -104,7 +114,8 @@ def run(
             {
                 "uri": graph.uri, "branch": result.branch, "mode": result.mode, "nodes": dict(result.nodes),
                 "edges": dict(result.edges), "total_entities": result.total_entities, "dry_run": result.dry_run,
-                "rejected": [each.as_dict() for each in result.rejected], "seconds": round(seconds, 3),
+                "rejected": [each.as_dict() for each in result.rejected],
+                "duplicates": dict(result.duplicates), "seconds": round(seconds, 3),
                 "commit": None if result.commit is None else commit_json(result.commit),
             }
         )  # fmt: skip
@@ -113,6 +124,8 @@ def run(
         print_line(f"{name:24} {count:>12,}")
     if result.rejected:
         note(f"{counted(len(result.rejected), 'row')} left out")
+    if any(result.duplicates.values()):
+        note(f"{counted(sum(result.duplicates.values()), 'edge')} skipped: equal ones are there")
     outcome = "nothing was written" if result.commit is None else f"commit {result.commit.graph_commit_id}"
     print_line(f"{counted(result.total_entities, 'entity')} in {seconds:.1f} s, {outcome}")
 
