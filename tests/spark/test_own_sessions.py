@@ -36,8 +36,8 @@ HERE = Path(__file__).parents[2]
 @pytest.fixture
 def odd(spark: Any) -> Iterator[Any]:
     """The session of all tests with the settings of somebody else."""
-    for table in spark.catalog.listTables():  # views of other tests, which the odd settings might not find
-        spark.catalog.dropTempView(table.name)
+    for name in views(spark):  # of other tests, which the odd settings might not find
+        spark.catalog.dropTempView(name)
     before = {name: spark.conf.get(name) for name in ODD}
     for name, value in ODD.items():
         spark.conf.set(name, value)
@@ -53,13 +53,17 @@ def graph(tmp_path: Path) -> Graph:
     return Graph.init(tmp_path / "g", SCHEMA.partition("query")[0])
 
 
+def views(spark: Any) -> list[str]:
+    return sorted(row["viewName"] for row in spark.sql("show views").collect())
+
+
 def state(spark: Any) -> dict[str, Any]:
     """Everything that work on a session could change."""
     from pyspark.sql import SparkSession
 
     active = SparkSession.active()
     return {
-        "conf": dict(spark.conf.getAll), "views": sorted(t.name for t in spark.catalog.listTables()),
+        "conf": dict(spark.conf.getAll), "views": views(spark),
         "active": active._jsparkSession.equals(spark._jsparkSession), "person": spark.table("person").count(),
         "rdd": spark.sparkContext.parallelize([(1,)]).toDF(["n"]).sparkSession is spark,
     }  # fmt: skip
@@ -83,7 +87,7 @@ def export(spark: Any, graph: Graph, folder: Path) -> None:
 
 def sql(spark: Any, graph: Graph, folder: Path) -> None:
     assert graph.spark.sql("select count(name) n from PERSON").collect()[0]["n"] == 2
-    assert graph.query(SCHEMA[SCHEMA.index("query") :], engine="spark").to_pylist() == [{"name": "a"}]
+    assert graph.query(SCHEMA[SCHEMA.index("query") :], engine="spark").to_pylist() == [{"p.name": "a"}]
 
 
 def merge(spark: Any, graph: Graph, folder: Path) -> None:

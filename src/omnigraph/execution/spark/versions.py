@@ -19,6 +19,13 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
+def newest_java() -> int:
+    """The newest long-term Java that this version of Spark runs on: before 4.1 it asks for what Java 24 has removed."""
+    import pyspark
+
+    return 21 if pyspark.__version__.startswith("4.0.") else 25
+
+
 def arrow_schema(schema: StructType) -> pa.Schema:
     """The Arrow schema of a Spark one. Moments have the zone UTC, which was the only one before 4.2."""
     from pyspark.sql.pandas.types import to_arrow_schema
