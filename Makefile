@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install demo tour test test-fast test-slow mutants check format lint types bench bench-quick clean
+.PHONY: help install demo tour test test-fast test-slow test-spark-versions mutants check format lint types bench bench-quick clean
 
 help: ## show what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -32,6 +32,9 @@ test-fast: $(STAMP) ## unit tests and everything quick that needs no second proc
 
 test-slow: $(STAMP) ## the long randomised runs, and every mutant
 	$(BIN)/python -m pytest -m slow -s
+
+test-spark-versions: $(STAMP) ## the tests of Spark on 4.0 to 4.3, each in an environment of its own; VERSIONS="4.0 4.1" for some
+	$(BIN)/python -m tests.versions.run $(VERSIONS)
 
 mutants: $(STAMP) ## break the core in small ways and see that its tests notice
 	$(BIN)/python -m tests.mutants.run

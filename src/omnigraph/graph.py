@@ -116,8 +116,9 @@ class Graph:
         `data` is a path, several paths, an iterable of envelope rows, or a mapping of type name to a path, a frame
         (pyarrow, pandas, polars) or a list of dicts. `append` refuses ids that exist, `merge` replaces them,
         `overwrite` replaces every row of the types given. `from_branch` forks `branch` when it does not exist yet.
-        Further options: `dry_run`, `max_errors` (leave out so many bad rows), `ignore_unknown`, `idempotency_key`
-        and `progress` (called with numbers of bytes). `engine` is `arrow` (this process), `spark`, or `auto`: Spark
+        Further options: `dry_run`, `max_errors` (leave out so many bad rows), `ignore_unknown`, `idempotency_key`,
+        `dedupe_edges` (skip edges without a key that are there already) and `progress` (called with numbers of bytes).
+        `engine` is `arrow` (this process), `spark`, or `auto`: Spark
         when a frame is a Spark DataFrame.
         """
         if engine == "spark" or (engine == "auto" and holds_spark_frames(data)):
@@ -148,8 +149,7 @@ class Graph:
         self, data: Any, mode: str, branch: str, from_branch: str | None, actor: str | None, message: str | None,
         expect_head: str | None, options: Mapping[str, Any],
     ) -> LoadResult:  # fmt: skip
-        if expect_head is not None:
-            raise InvalidArgument("engine 'spark' does not take expect_head", hint="use engine='arrow' for it")
+        options = {**options, "expect_head": expect_head}
         result: LoadResult = find_engine("spark").load(self, data, mode, branch, from_branch, actor, message, options)
         return result
 

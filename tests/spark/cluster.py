@@ -17,7 +17,7 @@ from typing import Any
 
 import pyspark
 
-from omnigraph.pipeline.spark_session import provide_java
+from omnigraph.pipeline.java import provide_java
 
 ROOT = Path(__file__).parents[2]
 HOST = "127.0.0.1"

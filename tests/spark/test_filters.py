@@ -146,7 +146,9 @@ def test_a_filter_is_no_option_of_writing(spark: Any, tmp_path: Path) -> None:
 def test_filters_of_one_frame_never_mix(spark: Any, graph: Graph, asked: str) -> None:
     """One relation, several filters: interleaved, cached, joined with itself, united, in SQL. Also where a session
     asks for pushed filters, which Spark would keep with the relation."""
-    before = spark.conf.get("spark.sql.python.filterPushdown.enabled")
+    before = spark.conf.get("spark.sql.python.filterPushdown.enabled", None)
+    if before is None:
+        pytest.skip("this version of Spark pushes no filters to Python sources")
     spark.conf.set("spark.sql.python.filterPushdown.enabled", asked)
     try:
         people = read(spark, graph, type="Person", columns="name,age")

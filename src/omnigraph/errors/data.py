@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,10 @@ from omnigraph.errors.base import OmnigraphError, shown
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Violation:
-    """One row that breaks one rule. `row` is its line in a text file, else its place in the input, from 1."""
+    """One row that breaks one rule. `row` is its line in a text file, else its place in the input, from 1.
+
+    `data` is the row itself, as JSON values, where it comes from a DataFrame: its place says little outside the load.
+    """
 
     rule: str
     message: str
@@ -22,6 +26,7 @@ class Violation:
     row: int | None = None
     column: int | None = None
     hint: str | None = None
+    data: Mapping[str, Any] | None = None
 
     @property
     def text(self) -> str:
@@ -39,7 +44,7 @@ class Violation:
         found = {
             "rule": self.rule, "message": self.message, "type_key": self.type_key, "field": self.field,
             "value": None if self.value is None else self._plain_value(), "entity_id": self.entity_id,
-            "path": self.path, "row": self.row, "line": line, "column": self.column,
+            "path": self.path, "row": self.row, "line": line, "column": self.column, "data": self.data,
         }  # fmt: skip
         return {k: v for k, v in found.items() if v is not None}
 

@@ -20,9 +20,9 @@ from omnigraph.pipeline.reading import lines_begun
 from omnigraph.pipeline.row_schema import require_mapped_members
 from omnigraph.pipeline.s3_settings import s3_access
 from omnigraph.pipeline.selection import selected_frame
-from omnigraph.pipeline.settle import LoadTerms
+from omnigraph.pipeline.settle import LoadTerms, earlier_load
 from omnigraph.pipeline.sources import Split, plan_splits
-from omnigraph.pipeline.spark_session import adopt, frame_of
+from omnigraph.pipeline.spark_session import frame_of, work_session
 from omnigraph.pipeline.task_runner import TaskRunner
 from omnigraph.schema.catalog import Catalog, EntityType
 from omnigraph.versioning.refs import MAIN
@@ -35,7 +35,7 @@ from omnigraph.write.inputs.tables import JSON, JSONL
 from omnigraph.write.load import MODES, LoadResult
 from omnigraph.write.rejects import write_rejects
 from omnigraph.write.rows import known_fields
-from omnigraph.write.sources import entity_named
+from omnigraph.write.sources import entity_named, table_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -49,18 +49,30 @@ def load(
     edges: Mapping[str, Source] | None = None, mode: str = "append", branch: str = MAIN, *, data: Source = None,
     from_branch: str | None = None, actor: str | None = None, message: str | None = None,
     max_errors: int | None = None, dry_run: bool = False, progress: Progress | None = None,
+    expect_head: str | None = None, idempotency_key: str | None = None, ignore_unknown: bool = False,
+    dedupe_edges: bool = False,
 ) -> LoadResult:  # fmt: skip
     """Load files and DataFrames of any size in one commit, checked like every other load.
 
     `nodes` and `edges` map type names to sources; `data` names files of envelope rows. `max_errors` None refuses the
-    whole load for one bad row; a number lets so many rows be left out, and the result lists them.
+    whole load for one bad row; a number lets so many rows be left out, and the result lists them. The branch
+    refuses a load that expects another head, and applies one with an `idempotency_key` once. `ignore_unknown`
+    skips columns that a type does not have; `dedupe_edges` skips edges without a key that are there already, or came
+    earlier in the load, with the same ends and property values.
     """
     if mode not in MODES:
         raise InvalidArgument(f"mode {mode!r} is unknown", hint=f"use one of {', '.join(MODES)}")
-    adopt(spark)
     created = graph.fork_if_missing(branch, from_branch)
     result: LoadResult | None = None
     try:
+        terms = LoadTerms(
+            mode=mode, branch=branch, actor=actor, message=message, max_errors=max_errors, dry_run=dry_run,
+            expect_head=expect_head, idempotency_key=idempotency_key, ignore_unknown=ignore_unknown,
+            dedupe_edges=dedupe_edges,
+        )  # fmt: skip
+        result = earlier_load(graph.repository, terms)
+        if result is not None:
+            return replace(result, base_branch=from_branch, branch_created=created)
         catalog, access = graph.catalog(branch), s3_access(spark)
         given = [(nodes or {}, "node"), (edges or {}, "edge")]
         sources = [each for named, kind in given for each in _typed(named, kind, catalog, access)]
@@ -75,10 +87,7 @@ def load(
             raise InvalidArgument("there is nothing to load", hint="name files or DataFrames in `nodes` or `edges`")
         keys = _table_keys(sources, catalog)
         request = BulkLoad(
-            splits=tuple(planned.splits), frames=tuple(planned.frames), table_keys=keys,
-            terms=LoadTerms(
-                mode=mode, branch=branch, actor=actor, message=message, max_errors=max_errors, dry_run=dry_run
-            ),
+            splits=tuple(planned.splits), frames=tuple(planned.frames), table_keys=keys, terms=terms
         )  # fmt: skip
         result = run_load(spark, graph.repository, request, progress)
     finally:
@@ -97,6 +106,8 @@ def run(spark: SparkSession, job: Job, graph: Graph | None = None, progress: Pro
     result = load(
         spark, target, given["nodes"], given["edges"], job.mode, job.branch, from_branch=job.from_branch,
         actor=job.actor, message=job.message, max_errors=_max_errors(job), dry_run=job.dry_run, progress=progress,
+        expect_head=job.expect_head, idempotency_key=job.idempotency_key, ignore_unknown=job.ignore_unknown,
+        dedupe_edges=job.dedupe_edges,
     )  # fmt: skip
     if job.rejects is not None:
         write_rejects(job.located(job.rejects), result.rejected, access)
@@ -196,7 +207,7 @@ def _frame(spark: SparkSession, value: Any) -> DataFrame:
     if isinstance(value, pa.Table) or hasattr(value, "__arrow_c_stream__"):
         return frame_of(spark, pa.table(value))
     if type(value).__module__.partition(".")[0] == "pandas":
-        return spark.createDataFrame(value)
+        return frame_of(spark, table_of("the frame", value))
     raise InvalidArgument(
         f"cannot load {type(value).__name__}",
         hint="pass paths, a Spark DataFrame, or a pyarrow, pandas or polars table",
@@ -235,7 +246,7 @@ class _Planned:
 
         place = f"{source.type_name} from {source.paths[0]}"
         try:
-            found = selected_frame(self._spark, source, splits, place)
+            found = selected_frame(work_session(self._spark), source, splits, place)
         except (PySparkException, Py4JError) as error:
             raise refusal_in(str(error)) or JobError(f"{place}: {reason_in(str(error))}") from error
         if found is not None:

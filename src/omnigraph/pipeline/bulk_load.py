@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,10 +22,13 @@ import pyarrow as pa
 from omnigraph.errors import ConflictError, DataError, OmnigraphError
 from omnigraph.execution.spark.job_scope import Progress, job_scope
 from omnigraph.execution.spark.tasks import refusal_in
+from omnigraph.execution.spark.versions import arrow_schema
 from omnigraph.pipeline import narrowing
+from omnigraph.pipeline.deduping import drop_repeated_edges
 from omnigraph.pipeline.lease import renewed_lease
 from omnigraph.pipeline.narrowing import Screener
-from omnigraph.pipeline.settle import LoadTerms, Settlement, stage_job
+from omnigraph.pipeline.restaging import Excluded, Exclusion, Restaged, RowData, exclude
+from omnigraph.pipeline.settle import LoadTerms, Settlement, begin_load, stage_job
 from omnigraph.pipeline.sources import Split
 from omnigraph.pipeline.spark_upkeep import spark_crew
 from omnigraph.pipeline.staging import (
@@ -40,9 +44,8 @@ from omnigraph.pipeline.task_runner import TaskRunner
 from omnigraph.storage.layout import STAGING
 from omnigraph.versioning.repository import Repository
 from omnigraph.versioning.store import GraphStore
-from omnigraph.write.load import OVERWRITE, LoadResult
+from omnigraph.write.load import OVERWRITE, LoadResult, counts_of
 from omnigraph.write.transaction import WriteTxn
-from omnigraph.write.validation import Place
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -136,7 +139,7 @@ class _Driver:
         self._job = self._told()
         self._scratch = [self._txn.commit_id]
         self._staged: dict[int, StagedSplit] = {}
-        self._skipped: set[Place] = set()
+        self._duplicates: Counter[str] = Counter()
         self._runner = TaskRunner(spark, f"load into {self._store.root.uri}")
         self._settlement = Settlement(
             self._store, request.terms, self._staged, [],
@@ -145,8 +148,7 @@ class _Driver:
         )  # fmt: skip
 
     def _begin(self) -> WriteTxn:
-        terms = self._request.terms
-        return WriteTxn(self._repository, terms.branch, kind="load", actor=terms.actor, message=terms.message)
+        return begin_load(self._repository, self._request.terms)
 
     def _told(self) -> StageJob:
         return replace(stage_job(self._store, self._txn, self._request.terms), cut_rows=narrowing.CUT_ROWS)
@@ -157,22 +159,31 @@ class _Driver:
         result: LoadResult | None = None
         try:
             with renewed_lease(lambda: self._txn):
-                self._stage(None)
+                self._stage()
                 result = self._settled()
         finally:
             if result is None:  # whatever stopped it, an error of Spark included
                 self._txn.withdraw()
         return result
 
+    def _finish(self) -> LoadResult:
+        terms = self._request.terms
+        if not terms.dedupe_edges:
+            return self._settlement.finish(self._txn, self._leave_out)
+        found = drop_repeated_edges(self._txn, self._job, terms.mode, self._staged, self._tasks)
+        self._duplicates.update(found)
+        result = self._settlement.finish(self._txn, self._leave_out)
+        return replace(result, duplicates=counts_of(self._duplicates, "edge"))
+
     def _settled(self) -> LoadResult:
         for _ in range(_ATTEMPTS if self._request.terms.mode != OVERWRITE else 0):
             try:
-                return self._settlement.finish(self._txn, self._skip)
+                return self._finish()
             except ConflictError as error:
                 if not error.retryable:
                     raise
                 self._follow(error)
-        return self._settlement.finish(self._txn, self._skip)
+        return self._finish()
 
     def _follow(self, error: ConflictError) -> None:
         """The branch moved under the load: begin again on its new state with the data files that are there."""
@@ -186,31 +197,26 @@ class _Driver:
 
     # --- staging --------------------------------------------------------------------------------------------------
 
-    def _stage(self, numbers: frozenset[int] | None) -> None:
-        """Run the tasks of some splits, or of all."""
-        splits = [s for s in self._request.splits if numbers is None or s.number in numbers]
-        job, skipped = self._job, frozenset(self._skipped)
-        if splits:
-            answers = self._tasks(partial(stage_split, job, skipped=skipped), splits, "read, check and write files")
+    def _stage(self) -> None:
+        """Read every input, once."""
+        if self._request.splits:
+            answers = self._tasks(partial(stage_split, self._job), self._request.splits, "read, check and write files")
             self._staged.update((each.number, each) for each in answers)
-        frames = [f for f in self._request.frames if numbers is None or any(f.holds(n) for n in numbers)]
-        for source in frames:
+        for source in self._request.frames:
             step = f"omnigraph: load into {self._store.root.uri}: compute, check and write {source.name}"
-            with _as_itself(source), job_scope(self._spark, step, self._on_progress):
-                self._stage_frame(source, skipped)
+            with _as_itself(source), job_scope(source.frame.sparkSession, step, self._on_progress):
+                self._stage_frame(source)
         for number in sorted(self._staged):
             error = self._staged[number].error
             if error is not None:
                 raise error
 
-    def _stage_frame(self, source: FrameSource, skipped: frozenset[Place]) -> None:
-        from pyspark.sql.pandas.types import to_arrow_schema
-
+    def _stage_frame(self, source: FrameSource) -> None:
         job, type_name, first, name = self._job, source.type_name, source.first, source.name
         selection = source.selection
         # A frame may have no partition at all. Its columns are checked, and an overwrite empties its type.
-        none = pa.RecordBatch.from_pylist([], schema=to_arrow_schema(source.frame.schema, timezone="UTC"))
-        empty = stage_frame(job, first, type_name, [none], skipped, frame_place(name, 0), selection)
+        none = pa.RecordBatch.from_pylist([], schema=arrow_schema(source.frame.schema))
+        empty = stage_frame(job, first, type_name, [none], frame_place(name, 0), selection)
         if empty.error is not None:
             raise empty.error
         self._staged.setdefault(first, empty)
@@ -221,7 +227,7 @@ class _Driver:
             context = TaskContext.get()
             partition = context.partitionId() if context is not None else 0
             place = frame_place(name, partition)
-            staged = stage_frame(job, first + partition, type_name, batches, skipped, place, selection)
+            staged = stage_frame(job, first + partition, type_name, batches, place, selection)
             yield pa.RecordBatch.from_pydict({"answer": pa.array([message(staged)], pa.binary())})
 
         for row in source.frame.mapInArrow(task, "answer binary").collect():
@@ -231,11 +237,13 @@ class _Driver:
     def _tasks(self, function: Callable[[Any], Any], items: Sequence[Any], step: str) -> list[Any]:
         return self._runner.map(function, items, step, self._on_progress)
 
-    def _skip(self, places: set[Place]) -> None:
-        """Stage the splits that hold some rows again, without them."""
-        self._skipped |= places
-        paths = {path for path, _ in places}
-        self._stage(frozenset(n for n, staged in self._staged.items() if paths & staged.paths))
+    def _leave_out(self, excluded: Excluded) -> RowData:
+        """Leave rows out of the splits that hold them; gives back those of DataFrames."""
+
+        def by_tasks(work: Callable[[StageJob, Exclusion], Restaged], items: Sequence[Exclusion]) -> list[Restaged]:
+            return self._tasks(partial(work, self._job), items, "leave rows out")
+
+        return exclude(self._staged, excluded, by_tasks, lambda n: any(f.holds(n) for f in self._request.frames))
 
     def clean_up(self) -> None:
         """Remove the scratch of the load. What a failure leaves behind is the collector's."""

@@ -20,7 +20,8 @@ from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSource
 from pyspark.sql.types import StructType
 
 from omnigraph.errors import InvalidArgument, TypeNotFound
-from omnigraph.execution.spark.frames import public_fields, spark_arrow_schema, spark_schema, to_spark
+from omnigraph.execution.spark.frames import public_fields, spark_arrow_schema, to_spark
+from omnigraph.execution.spark.versions import spark_schema
 from omnigraph.execution.spark.workers import store_of
 from omnigraph.graph import Graph
 from omnigraph.pipeline.rowfilter import NEVER, RowFilter

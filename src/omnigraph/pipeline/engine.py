@@ -10,11 +10,12 @@ import pyarrow as pa
 from omnigraph.errors import InvalidArgument
 from omnigraph.execution.arrow.governor import Limits
 from omnigraph.execution.spark.engine import SparkExecutor
+from omnigraph.execution.spark.versions import cloned, frame_on
 from omnigraph.graph import Graph
 from omnigraph.pipeline.api import load as bulk_load
 from omnigraph.pipeline.spark_analytics import SparkAnalytics
 from omnigraph.pipeline.spark_merge import spark_comparing
-from omnigraph.pipeline.spark_session import session
+from omnigraph.pipeline.spark_session import session, work_session
 from omnigraph.pipeline.spark_upkeep import spark_crew
 from omnigraph.pipeline.views import read_type, register_views
 from omnigraph.query.plan import QueryPlan
@@ -29,7 +30,9 @@ from omnigraph.write.merge_compare import Comparing
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_TAKEN = {"max_errors", "dry_run", "progress"}
+_TAKEN = {
+    "max_errors", "dry_run", "progress", "expect_head", "idempotency_key", "ignore_unknown", "dedupe_edges",
+}  # fmt: skip
 
 
 def load(
@@ -44,7 +47,9 @@ def load(
     return bulk_load(
         session(), graph, nodes, edges, mode, branch, data=files, from_branch=from_branch, actor=actor,
         message=message, max_errors=options.get("max_errors"), dry_run=bool(options.get("dry_run")),
-        progress=_tasks_only(options.get("progress")),
+        progress=_tasks_only(options.get("progress")), expect_head=options.get("expect_head"),
+        idempotency_key=options.get("idempotency_key"), ignore_unknown=bool(options.get("ignore_unknown")),
+        dedupe_edges=bool(options.get("dedupe_edges")),
     )  # fmt: skip
 
 
@@ -54,7 +59,7 @@ def answer(
     """`graph.query(..., engine="spark")`."""
     settings = store.settings
     limits = Limits(settings.query_max_rows, settings.query_max_memory, settings.query_max_seconds)
-    return SparkExecutor(session(), store.root.uri, limits).execute(plan, snapshot, catalog, params)
+    return SparkExecutor(work_session(session()), store.root.uri, limits).execute(plan, snapshot, catalog, params)
 
 
 def _sorted(
@@ -111,9 +116,13 @@ class SparkView:
         return register_views(self.session, self._graph, at, prefix=prefix)
 
     def sql(self, query: str, at: Target = None) -> DataFrame:
-        """Answer one SQL query over the views of a snapshot."""
-        self.views(at)
-        return self.session.sql(query)
+        """Answer one SQL query over the views of a snapshot, and those that the session has.
+
+        The session gets no views by this: they are those of a copy. Its settings hold for the query.
+        """
+        copy = cloned(self.session)
+        register_views(copy, self._graph, at)
+        return frame_on(self.session, copy.sql(query))
 
     @property
     def analytics(self) -> SparkAnalytics:

@@ -32,7 +32,10 @@ from omnigraph.write.inputs.tables import CSV, FORMATS
 MODES = ("append", "merge", "overwrite")
 MAX_CHARACTERS = 1 << 20
 MAX_DEPTH = 16
-_ROOT = ("graph", "branch", "from", "mode", "actor", "message", "on_error", "max_errors", "rejects", "nodes", "edges")
+_ROOT = (
+    "graph", "branch", "from", "mode", "actor", "message", "on_error", "max_errors", "rejects", "nodes", "edges",
+    "expect_head", "idempotency_key", "ignore_unknown", "dedupe_edges",
+)  # fmt: skip
 _SOURCE = (
     "path", "format", "columns", "cast", "where", "delimiter", "quote", "escape", "header", "names", "null_values",
     "encoding", "partitions",
@@ -68,6 +71,10 @@ class Job:
     edges: tuple[JobSource, ...]
     directory: Path
     dry_run: bool = False
+    expect_head: str | None = None
+    idempotency_key: str | None = None
+    ignore_unknown: bool = False
+    dedupe_edges: bool = False
 
     def located(self, path: str) -> str:
         """A path of the job file, or a URI, as it is found from anywhere."""
@@ -116,6 +123,10 @@ def parse_job(text: str, path: Path) -> Job:
         nodes=reader.sources(root, "nodes"),
         edges=reader.sources(root, "edges"),
         directory=path.parent,
+        expect_head=reader.optional(root, "expect_head", reader.text),
+        idempotency_key=reader.optional(root, "idempotency_key", reader.text),
+        ignore_unknown=reader.choice(root, "ignore_unknown", ("true", "false"), "false") == "true",
+        dedupe_edges=reader.choice(root, "dedupe_edges", ("true", "false"), "false") == "true",
     )
     if not job.nodes and not job.edges:
         raise reader.error("the job loads nothing", 0, 0, hint="name files under `nodes` or `edges`")

@@ -15,13 +15,13 @@ from omnigraph.write.inputs.objects import Parsed, object_rows, row_reader
 from omnigraph.write.inputs.tables import JSON, JSONL, open_file, open_stream, selected, tables_of
 from omnigraph.write.jsonl import parsed_lines
 from omnigraph.write.jsonl_columns import batches_by_column
-from omnigraph.write.rows import Batch, batch_from_rows, group_envelopes
+from omnigraph.write.rows import Batch, batch_from_rows, group_envelopes, known_columns
 from omnigraph.write.sources import entity_named
 from omnigraph.write.validation import Findings, Places
 
 
-def read_split(split: Split, catalog: Catalog, found: Findings) -> Iterator[Batch]:
-    """The rows of a split. Rows that are wrong are noted and left out."""
+def read_split(split: Split, catalog: Catalog, found: Findings, *, ignore_unknown: bool = False) -> Iterator[Batch]:
+    """The rows of a split. Rows that are wrong are noted and left out; `ignore_unknown` leaves columns out as well."""
     if split.type_name is not None:  # a file without rows still names its type: an overwrite empties it
         yield batch_from_rows(entity_named(split.type_name, catalog), [], Places(), found)
     with readable(split.path):
@@ -29,12 +29,13 @@ def read_split(split: Split, catalog: Catalog, found: Findings) -> Iterator[Batc
             yield from _json_batches(split, catalog, found)
         else:
             assert split.type_name is not None, "only JSON holds rows of several types"
-            yield from _table_batches(split, entity_named(split.type_name, catalog), found)
+            yield from _table_batches(split, entity_named(split.type_name, catalog), found, ignore_unknown)
 
 
-def _table_batches(split: Split, entity: EntityType, found: Findings) -> Iterator[Batch]:
+def _table_batches(split: Split, entity: EntityType, found: Findings, ignore_unknown: bool) -> Iterator[Batch]:
     for table, rows in tables_of(split, found):
         chosen = selected(table, split.columns, split.path)
+        chosen = known_columns(entity, chosen) if ignore_unknown else chosen
         text = split.text_columns(chosen.column_names)
         yield batch_from_table(entity, chosen, Places(((split.path, rows),)), found, text=text)
         if found.full:

@@ -12,10 +12,8 @@ from __future__ import annotations
 import json
 import pickle
 import sys
-import threading
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -38,7 +36,7 @@ from omnigraph.write.inputs.locations import readable
 from omnigraph.write.inputs.objects import row_reader
 from omnigraph.write.inputs.source_files import Files
 from omnigraph.write.inputs.tables import JSON, JSONL, tables_of
-from omnigraph.write.rows import Batch, batch_from_rows
+from omnigraph.write.rows import Batch, batch_from_rows, known_columns
 from omnigraph.write.validation import Findings, Places
 
 if TYPE_CHECKING:
@@ -48,8 +46,6 @@ SPLIT, ROW, WRONG, OBJECT = "__omnigraph_split", "__omnigraph_row", "__omnigraph
 _FAILED = "__omnigraph_failed_"
 _PLACE = (pa.field(SPLIT, pa.int32()), pa.field(ROW, pa.int64()), pa.field(WRONG, pa.binary()))
 _ROWS = 10_000
-_ANSI = "spark.sql.ansi.enabled"
-_SETTING = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,21 +61,24 @@ class Selection:
     text: frozenset[str]
     empty: frozenset[str]
 
-    def batches(self, batches: Iterator[pa.RecordBatch], entity: EntityType, found: Findings) -> Iterator[Batch]:
+    def batches(
+        self, batches: Iterator[pa.RecordBatch], entity: EntityType, found: Findings, *, ignore_unknown: bool = False
+    ) -> Iterator[Batch]:
         """The rows that passed, as batches of their type. Rows whose cast failed are noted and left out."""
         for batch in batches:
             table = self._without_failed(self._without_wrong(pa.Table.from_batches([batch]), found), entity, found)
             if OBJECT in table.column_names:
                 yield batch_from_rows(entity, self._objects(table, entity), self._places(table), found)
             else:
-                yield self._batch(table, entity, found)
+                yield self._batch(table, entity, found, ignore_unknown)
             if found.full:
                 return
 
-    def _batch(self, table: pa.Table, entity: EntityType, found: Findings) -> Batch:
+    def _batch(self, table: pa.Table, entity: EntityType, found: Findings, ignore_unknown: bool) -> Batch:
         names = [name for name in table.column_names if not name.startswith("__omnigraph_")]
-        columns = {n: pa.nulls(table.num_rows) if n in self.empty else table[n] for n in names}
-        return batch_from_table(entity, pa.table(columns), self._places(table), found, text=self.text)
+        rows = pa.table({n: pa.nulls(table.num_rows) if n in self.empty else table[n] for n in names})
+        rows = known_columns(entity, rows) if ignore_unknown else rows
+        return batch_from_table(entity, rows, self._places(table), found, text=self.text)
 
     def _without_wrong(self, table: pa.Table, found: Findings) -> pa.Table:
         """Note what the reader could not read, or raise what stopped it."""
@@ -124,8 +123,9 @@ def selected_frame(
 ) -> tuple[DataFrame, Selection, Callable[[], str | None]] | None:
     """The rows of a source that pass its condition, with the values cast; None where its files have no column.
 
-    With them comes what finds the row on which the condition fails. Raises Spark's own error where it does not
-    understand the condition or a type.
+    With them comes what finds the row on which the condition fails. The session is one for our own work, whose SQL is
+    ANSI: what cannot be computed is an error. Raises Spark's own error where it does not understand the condition or a
+    type.
     """
     from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -146,8 +146,7 @@ def selected_frame(
     def raw(first: int, after: int) -> DataFrame:
         return spark.range(first, after, 1, after - first).mapInArrow(read, from_arrow_schema(shipped))
 
-    with _ansi(spark):
-        frame = _computed(raw(0, len(parts)), source, columns, is_json=is_json)
+    frame = _computed(raw(0, len(parts)), source, columns, is_json=is_json)
     kept = [name for name in columns if name not in source.cast]
     text = frozenset(name for part in parts for name in part.text_columns(kept))
     empty = frozenset(name for name in kept if pa.types.is_null(found.field(columns[name]).type))
@@ -166,9 +165,8 @@ def failed_place(
     from pyspark.sql import functions as F
 
     def fails(first: int, after: int, last_row: int | None) -> bool:
-        with _ansi(spark):
-            condition = F.expr(where) if last_row is None else F.when(F.col(ROW) <= last_row, F.expr(where))
-            frame = raw(first, after).where(F.when(F.col(WRONG).isNull(), condition))
+        condition = F.expr(where) if last_row is None else F.when(F.col(ROW) <= last_row, F.expr(where))
+        frame = raw(first, after).where(F.when(F.col(WRONG).isNull(), condition))
         try:
             frame.count()
         except PySparkException:
@@ -215,18 +213,6 @@ def _computed(raw: DataFrame, source: Files, columns: Mapping[str, str], *, is_j
 
 def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
-
-
-@contextmanager
-def _ansi(spark: SparkSession) -> Iterator[None]:
-    """Expressions made here are those of ANSI SQL whatever the session says: what cannot be computed is an error."""
-    with _SETTING:
-        before = spark.conf.get(_ANSI)
-        spark.conf.set(_ANSI, "true")
-        try:
-            yield
-        finally:
-            spark.conf.set(_ANSI, str(before))
 
 
 def raw_batches(split: Split, number: int, schema: pa.Schema) -> Iterator[pa.RecordBatch]:

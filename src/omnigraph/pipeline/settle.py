@@ -6,20 +6,23 @@ columns that rules need; of a large one only the rows that tasks could not clear
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from omnigraph.errors import Violation
 from omnigraph.pipeline.narrowing import Narrowing, Screener, demands_of
+from omnigraph.pipeline.restaging import Excluded, RowData
 from omnigraph.pipeline.screening import Screened
 from omnigraph.pipeline.staging import StagedPart, StagedSplit, StageJob, read_keys
 from omnigraph.storage.crew import HERE, Crew
 from omnigraph.storage.effects import AppendRows, Effect, OverwriteRows, ReplaceRows, WrittenFragment
 from omnigraph.versioning.commits import GraphCommit
 from omnigraph.versioning.plan import Requirement, Unmoved
+from omnigraph.versioning.repository import Repository
 from omnigraph.versioning.store import GraphStore
+from omnigraph.write.duplicates import can_repeat
 from omnigraph.write.load import MERGE, MODES, OVERWRITE, LoadResult, counts_of
 from omnigraph.write.transaction import WriteTxn
 from omnigraph.write.validation import (
@@ -37,8 +40,8 @@ from omnigraph.write.validation import (
 from omnigraph.write.validation.findings import DEFAULT_LIMIT, by_place
 
 _MANY = 100_000
-Restage = Callable[[set[Place]], None]
-"""Stages again, without some rows, the splits that hold them."""
+Restage = Callable[[Excluded], RowData]
+"""Leaves some rows out of the staged splits that hold them, and gives those of DataFrames back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +54,10 @@ class LoadTerms:
     message: str | None = None
     max_errors: int | None = None
     dry_run: bool = False
+    expect_head: str | None = None
+    idempotency_key: str | None = None
+    ignore_unknown: bool = False
+    dedupe_edges: bool = False
 
     def __post_init__(self) -> None:
         assert self.mode in MODES
@@ -64,7 +71,27 @@ class LoadTerms:
 def stage_job(store: GraphStore, txn: WriteTxn, terms: LoadTerms) -> StageJob:
     """What tasks are told to stage for a write."""
     pins = {key: (e.location, e.staged_version) for key, e in txn.base.tables.items()}
-    return StageJob(store.root.uri, txn.commit_id, txn.base.schema_hash, pins, terms.limit)
+    return StageJob(
+        store.root.uri, txn.commit_id, txn.base.schema_hash, pins, terms.limit, ignore_unknown=terms.ignore_unknown
+    )
+
+
+def begin_load(repository: Repository, terms: LoadTerms) -> WriteTxn:
+    """A write with the terms of a load."""
+    return WriteTxn(
+        repository, terms.branch, kind="load", actor=terms.actor, message=terms.message,
+        expect_head=terms.expect_head, idempotency_key=terms.idempotency_key,
+    )  # fmt: skip
+
+
+def earlier_load(repository: Repository, terms: LoadTerms) -> LoadResult | None:
+    """The result of an earlier load with the same idempotency key. Raises when the head is not the expected one."""
+    txn = begin_load(repository, terms)
+    done = txn.earlier_commit()
+    if done is not None:
+        return LoadResult(terms.branch, terms.mode, {}, {}, done)
+    txn.require_expected_head()
+    return None
 
 
 class Settlement:
@@ -93,7 +120,7 @@ class Settlement:
         commit: GraphCommit | None = None
         if gathered and not self._terms.dry_run:
             effects = {key: self._effect(key, parts, screened) for key, parts in gathered.items()}
-            requirements = [_bounded(each) for each in verdict.requirements]
+            requirements = [_bounded(each) for each in (*verdict.requirements, *self._unmoved(gathered))]
             commit = self._txn.commit(effects, requirements, rebase_updates=self._terms.mode == MERGE, crew=self._crew)
         else:
             self._txn.withdraw()
@@ -102,24 +129,29 @@ class Settlement:
             dry_run=self._terms.dry_run, rejected=rejected,
         )  # fmt: skip
 
+    def _unmoved(self, gathered: Mapping[str, Sequence[StagedPart]]) -> list[Requirement]:
+        """Whoever adds an equal edge meanwhile makes this load look again."""
+        keys = [key for key in gathered if can_repeat(self._txn.catalog.type_of(key))]
+        return [Unmoved(key) for key in keys] if self._terms.dedupe_edges and self._terms.mode != OVERWRITE else []
+
     def _admitted(self, restage: Restage | None) -> tuple[Verdict, Screened | None]:
         """Apply the rules between rows; leave refused rows out and apply them again, as often as it takes."""
         while True:
             self._require_few([*self._row_violations(), *self._refused])
             deltas, screened, demands = self._questions(self._gathered())
-            replaced = set[Place]().union(*map(replaced_rows, deltas.values())) if self._terms.mode == MERGE else set()
-            if replaced and restage is not None:
+            merges = self._terms.mode == MERGE
+            replaced = {key: replaced_rows(delta) for key, delta in deltas.items()} if merges else {}
+            if any(replaced.values()) and restage is not None:
                 restage(replaced)
                 continue
             verdict = validate(self._txn, deltas, limit=self._terms.limit)
             if not verdict.violations:
                 return Verdict((), (*verdict.requirements, *demands)), screened
-            self._refused.extend(verdict.violations)
-            self._require_few(self._refused)
+            self._require_few([*self._refused, *verdict.violations])
             if restage is None or any(each.row is None for each in verdict.violations):
                 raise_first(verdict.violations)
             else:
-                restage({(each.path, each.row) for each in verdict.violations})
+                self._refused += _with_rows(verdict.violations, restage(_places(verdict.violations)))
 
     def _questions(
         self, gathered: Mapping[str, Sequence[StagedPart]]
@@ -181,6 +213,17 @@ class Settlement:
         table = self._txn.table(key)
         tables = (read_keys(self._store, table, part, ["id"]) for part in parts if part.rows)
         return [i for table in tables for i in table["id"].drop_null().to_pylist()]
+
+
+def _places(violations: Iterable[Violation]) -> dict[str, set[Place]]:
+    found: dict[str, set[Place]] = {}
+    for each in violations:
+        found.setdefault(str(each.type_key), set()).add((each.path, each.row))
+    return found
+
+
+def _with_rows(violations: Iterable[Violation], rows: RowData) -> list[Violation]:
+    return [replace(each, data=rows.get((str(each.type_key), (each.path, each.row)))) for each in violations]
 
 
 def _bounded(requirement: Requirement) -> Requirement:

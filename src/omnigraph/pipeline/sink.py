@@ -12,7 +12,8 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from omnigraph.errors import InvalidArgument, OmnigraphError
 from omnigraph.graph import Graph
-from omnigraph.pipeline.settle import LoadTerms, Settlement, stage_job
+from omnigraph.pipeline.restaging import Excluded, RowData, exclude
+from omnigraph.pipeline.settle import LoadTerms, Settlement, begin_load, stage_job
 from omnigraph.pipeline.staging import StagedSplit, answer, frame_place, message, stage_frame
 from omnigraph.storage.layout import STAGING
 from omnigraph.versioning.refs import MAIN
@@ -52,8 +53,7 @@ class GraphWriter(DataSourceArrowWriter):  # type: ignore[misc]
         self._job = stage_job(graph.repository.store, txn, self._terms)
 
     def _begin(self, graph: Graph) -> WriteTxn:
-        terms = self._terms
-        return WriteTxn(graph.repository, terms.branch, kind="load", actor=terms.actor, message=terms.message)
+        return begin_load(graph.repository, self._terms)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Stage one partition, in a task."""
@@ -61,7 +61,7 @@ class GraphWriter(DataSourceArrowWriter):  # type: ignore[misc]
         number = context.partitionId() if context is not None else 0
         batches = (self._named(batch) for batch in iterator)
         place = frame_place(self._type, number)
-        return _Staged(message(stage_frame(self._job, number, self._type, batches, frozenset(), place)))
+        return _Staged(message(stage_frame(self._job, number, self._type, batches, place)))
 
     def _named(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Edges may come with the column names that reading gave them."""
@@ -86,7 +86,10 @@ class GraphWriter(DataSourceArrowWriter):  # type: ignore[misc]
             self._clean_up(graph)
 
     def _settled(self, graph: Graph, staged: dict[int, StagedSplit]) -> LoadResult:
-        return Settlement(graph.repository.store, self._terms, staged, []).finish(self._begin(graph), None)
+        def left_out(excluded: Excluded) -> RowData:
+            return exclude(staged, excluded, lambda work, items: [work(self._job, each) for each in items], _no_rows)
+
+        return Settlement(graph.repository.store, self._terms, staged, []).finish(self._begin(graph), left_out)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Nothing was published. What was staged is garbage; the scratch goes at once."""
@@ -95,3 +98,8 @@ class GraphWriter(DataSourceArrowWriter):  # type: ignore[misc]
     def _clean_up(self, graph: Graph) -> None:
         with contextlib.suppress(OmnigraphError):
             graph.repository.store.objects.delete_prefix(f"{STAGING}/{self._job.commit_id}/")
+
+
+def _no_rows(_: int) -> bool:
+    """A write through the source lists no rejected rows."""
+    return False

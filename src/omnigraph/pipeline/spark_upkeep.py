@@ -15,7 +15,6 @@ from omnigraph.maintenance import indices as index_upkeep
 from omnigraph.maintenance import optimize as table_upkeep
 from omnigraph.maintenance.indices import IndexReport
 from omnigraph.maintenance.optimize import OptimizeReport
-from omnigraph.pipeline.spark_session import adopt
 from omnigraph.pipeline.task_runner import TaskRunner
 from omnigraph.storage.compaction import TARGET_ROWS
 from omnigraph.storage.crew import Crew, Work, perform
@@ -44,7 +43,7 @@ def build_indices(spark: SparkSession, graph: Graph, branch: str = MAIN, *, acto
 
 def spark_crew(spark: SparkSession, uri: str, how: Perform = perform) -> Crew:
     """A crew of tasks, one for each piece of work."""
-    runner = TaskRunner(adopt(spark), f"maintain {uri}")
+    runner = TaskRunner(spark, f"maintain {uri}")
 
     def do(_: TableStore, works: Sequence[Work]) -> list[Any]:
         return runner.map(lambda work: how(store_of(uri).tables, work), works, "merge fragments and build indexes")

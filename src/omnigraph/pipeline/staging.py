@@ -11,6 +11,7 @@ import pickle
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ from omnigraph.execution.spark.tasks import TaskRefusal
 from omnigraph.execution.spark.workers import store_of
 from omnigraph.pipeline.buckets import CutFile, cut
 from omnigraph.pipeline.reading import read_split
+from omnigraph.pipeline.rejects import with_row
 from omnigraph.pipeline.sources import Split
 from omnigraph.pipeline.streams import part_streams, streams_of
 from omnigraph.storage.effects import WrittenFragment
@@ -33,9 +35,9 @@ from omnigraph.storage.tables import Table
 from omnigraph.versioning.store import GraphStore, mint
 from omnigraph.write.frames import batch_from_table
 from omnigraph.write.intake import Gathered, Intake
-from omnigraph.write.rows import Batch, batch_from_rows
+from omnigraph.write.rows import Batch, batch_from_rows, known_columns
 from omnigraph.write.sources import entity_named
-from omnigraph.write.validation import Findings, Place, Places, needed_columns
+from omnigraph.write.validation import Findings, Places, needed_columns
 
 if TYPE_CHECKING:
     from omnigraph.pipeline.selection import Selection
@@ -54,6 +56,7 @@ class StageJob:
     pins: Mapping[str, tuple[str, int]]
     limit: int
     cut_rows: int | None = None
+    ignore_unknown: bool = False
 
     def store(self) -> GraphStore:
         """The graph, open in this process."""
@@ -105,20 +108,20 @@ class StagedSplit:
         return frozenset(path for part in self.parts for path, _ in part.places.parts)
 
 
-def stage_split(job: StageJob, split: Split, skipped: frozenset[Place]) -> StagedSplit:
-    """Read and stage one split of a file, without the rows that are skipped."""
+def stage_split(job: StageJob, split: Split) -> StagedSplit:
+    """Read and stage one split of a file."""
     found = Findings(job.limit)
     catalog = job.store().catalog(job.schema_hash)
-    return _staged(job, split.number, read_split(split, catalog, found), found, skipped)
+    return _staged(job, split.number, read_split(split, catalog, found, ignore_unknown=job.ignore_unknown), found)
 
 
 def stage_frame(
-    job: StageJob, number: int, type_name: str, batches: Iterable[pa.RecordBatch], skipped: frozenset[Place],
-    place: str, selection: Selection | None = None,
+    job: StageJob, number: int, type_name: str, batches: Iterable[pa.RecordBatch], place: str,
+    selection: Selection | None = None,
 ) -> StagedSplit:  # fmt: skip
     """Stage one partition of a DataFrame. Its rows are counted from the partition's beginning, `place` in reports.
 
-    Rows of a `selection` have places in files.
+    Rows of a `selection` have places in files. The batches are read once: computed again, they may hold other rows.
     """
     found = Findings(job.limit)
     entity = entity_named(type_name, job.store().catalog(job.schema_hash))
@@ -126,15 +129,18 @@ def stage_frame(
     def typed() -> Iterator[Batch]:
         yield batch_from_rows(entity, [], Places(), found)
         if selection is not None:
-            yield from selection.batches(iter(batches), entity, found)
+            yield from selection.batches(iter(batches), entity, found, ignore_unknown=job.ignore_unknown)
             return
         row = 1
         for batch in batches:
             places = Places(((place, range(row, row + batch.num_rows)),))
+            before = len(found)
+            rows = pa.Table.from_batches([batch])
+            yield batch_from_table(entity, known_columns(entity, rows) if job.ignore_unknown else rows, places, found)
+            found.attach_rows(before, partial(with_row, first=row, batch=batch))
             row += batch.num_rows
-            yield batch_from_table(entity, pa.Table.from_batches([batch]), places, found)
 
-    return _staged(job, number, typed(), found, skipped)
+    return _staged(job, number, typed(), found)
 
 
 def frame_place(source: str, partition: int) -> str:
@@ -142,24 +148,23 @@ def frame_place(source: str, partition: int) -> str:
     return f"<{source} partition {partition}>"
 
 
-def _staged(
-    job: StageJob, number: int, batches: Iterator[Batch], found: Findings, skipped: frozenset[Place]
-) -> StagedSplit:
+def _staged(job: StageJob, number: int, batches: Iterator[Batch], found: Findings) -> StagedSplit:
     intake = Intake(job.store(), job, found)
     try:
         for batch in batches:
-            intake.add(batch.without(skipped) if skipped else batch)
+            intake.add(batch)
         fragments = intake.fragments()
     except StorageError as error:
         raise TaskRefusal(error) from error  # the store may answer the next attempt: Spark tries again
     except OmnigraphError as error:
         # Spark would show a stack of two languages: the driver raises it as what it is.
         return StagedSplit(number, error=error)
-    parts = tuple(_part(job, number, mine, fragments[key]) for key, mine in intake.gathered.items())
+    parts = tuple(part_of(job, number, mine, fragments[key]) for key, mine in intake.gathered.items())
     return StagedSplit(number, parts, tuple(found))
 
 
-def _part(job: StageJob, number: int, mine: Gathered, fragments: tuple[WrittenFragment, ...]) -> StagedPart:
+def part_of(job: StageJob, number: int, mine: Gathered, fragments: tuple[WrittenFragment, ...]) -> StagedPart:
+    """Leave the columns that rules need in the scratch space, and describe what was staged."""
     wanted = [c for c in needed_columns(mine.entity) if c != "id" or not mine.fresh_ids]
     path = pieces = None
     objects = job.store().objects

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from omnigraph.errors import InvalidArgument
 from omnigraph.graph import Graph
 from omnigraph.pipeline.datasource import NAME
-from omnigraph.pipeline.spark_session import adopt
+from omnigraph.pipeline.spark_session import with_source
 from omnigraph.versioning.repository import Target
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ def read_type(
 ) -> DataFrame:  # fmt: skip
     """A node or edge type of a snapshot as a DataFrame, with some columns or all, and the rows that pass a filter."""
     found = graph.snapshot(at)
-    reader = adopt(spark).read.format(NAME).option("snapshot", found.commit_id)
+    reader = with_source(spark).read.format(NAME).option("snapshot", found.commit_id)
     kind = "edge" if type_name in graph.catalog(at).edges else "type"
     if columns is not None:
         reader = reader.option("columns", ",".join(columns))
@@ -40,9 +41,25 @@ def register_views(
     """
     catalog = graph.catalog(at)
     pinned = graph.snapshot(at).commit_id
-    names = []
-    for type_name in [*sorted(catalog.nodes), *sorted(catalog.edges)]:
+    names: list[str] = []
+    types = [*sorted(catalog.nodes), *sorted(catalog.edges)]
+    _require_distinct(spark, types)
+    for type_name in types:
         frame = read_type(spark, graph, type_name, pinned, (columns or {}).get(type_name))
         frame.createOrReplaceTempView(f"{prefix}{type_name}")
         names.append(f"{prefix}{type_name}")
     return names
+
+
+def _require_distinct(spark: SparkSession, types: Sequence[str]) -> None:
+    """Refuse types of which one view would replace the other: the session's setting decides, and stays as it is."""
+    if spark.conf.get("spark.sql.caseSensitive") == "true":
+        return
+    seen: dict[str, str] = {}
+    for name in types:
+        other = seen.setdefault(name.lower(), name)
+        if other != name:
+            raise InvalidArgument(
+                f"the views {other} and {name} are one view for this session, which ignores case",
+                hint="set spark.sql.caseSensitive to true",
+            )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import assert_never
@@ -48,6 +48,7 @@ class Staged:
 
 
 MAX_HASHED_ROWS = 256
+_ROWS_AT_ONCE = 8192
 _MAX_MASKED = 4096
 """More masked rows than this cost more, at each write, than loading the indexes again."""
 _FIRST_DETACHED = 2**63
@@ -84,6 +85,16 @@ def read_rows(store: TableStore, base: Table, fragments: Sequence[WrittenFragmen
         readers = [LanceFileReader(file, storage_options=store.options, columns=list(columns)) for file in files]
         tables = [reader.read_all().to_table() for reader in readers]
     return pa.concat_tables([kinds.empty_table(), *(table.select(kinds.names).cast(kinds) for table in tables)])
+
+
+def row_batches(store: TableStore, base: Table, fragments: Sequence[WrittenFragment]) -> Iterator[pa.RecordBatch]:
+    """Whole rows that were written for a table and that no version of it names yet, in the order of writing."""
+    schema = base.dataset.schema
+    with translated(f"reading rows of {base.path}"):
+        for fragment in fragments:
+            reader = LanceFileReader(f"{base.dataset.uri}/data/{fragment.file}", storage_options=store.options)
+            for batch in reader.read_all(batch_size=_ROWS_AT_ONCE).to_batches():
+                yield batch.select(schema.names).cast(schema)
 
 
 def write_and_apply(

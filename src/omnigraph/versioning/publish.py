@@ -330,7 +330,7 @@ class _Attempt:
     def fit(self, state: ManifestState) -> None:
         """Check the plan against the state it is about to replace; restage what has to follow it."""
         plan = self.plan
-        if plan.expect_head is not None and plan.expect_head not in _heads(state):
+        if plan.expect_head is not None and plan.expect_head not in heads_of(state):
             raise PreconditionFailed(expected=plan.expect_head, actual=state.head)
         if plan.staged_at and not plan.has_intent and ticks() - plan.staged_at > self._store.settings.staging_grace / 2:
             raise PlanExpired("this write was staged too long ago to be published safely", hint="repeat the write")
@@ -359,7 +359,7 @@ class _Attempt:
         self._pause = min(self._pause * 2, _BACKOFF_CAP)
 
 
-def _heads(state: ManifestState) -> Iterator[str]:
+def heads_of(state: ManifestState) -> Iterator[str]:
     """The head, and the commits before it that only maintenance came after: they hold the same rows."""
     commit = state.commits.get(state.head)
     yield state.head

@@ -23,7 +23,7 @@ from omnigraph.write.inputs.objects import Parsed, object_rows, row_reader
 from omnigraph.write.inputs.tables import JSON, JSONL, FilePart, selected, tables_of
 from omnigraph.write.jsonl import parsed_lines
 from omnigraph.write.jsonl_columns import batches_by_column
-from omnigraph.write.rows import Batch, batch_from_rows, group_envelopes, known_fields
+from omnigraph.write.rows import Batch, batch_from_rows, group_envelopes, known_columns
 from omnigraph.write.validation import Findings, Places
 
 Progress = Callable[[int], None]
@@ -159,7 +159,7 @@ def typed_chunks(
                 table = table.rename_columns([renamed.get(n, n) for n in table.column_names])
                 require_distinct(entity, table.column_names)
             if ignore_unknown:
-                table = table.select([n for n in table.column_names if n in known_fields(entity)])
+                table = known_columns(entity, table)
             progress(table.nbytes)
             text = part.text_columns(table.column_names)
             yield batch_from_table(entity, table, Places(((path, rows),)), found, text=text)

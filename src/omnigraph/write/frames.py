@@ -202,7 +202,7 @@ class _Frame:
         if column.type == wanted and prop.type.scalar is Scalar.STRING and not _has_null_items(column):
             return column
         if prop.type.is_vector and _are_vectors(column, prop.type.dimension or 0):
-            return column if column.type == wanted else column.cast(wanted)
+            return column if column.type == wanted else _as_vectors(column, wanted)
         return self._one_by_one(prop, column)
 
     def _read(self, prop: Property, column: pa.ChunkedArray) -> Any:
@@ -290,6 +290,15 @@ def _python_value(scalar: pa.Scalar) -> Any:
 
 def _has_null_items(column: pa.ChunkedArray) -> bool:
     return any(pc.list_flatten(chunk).null_count for chunk in column.chunks)
+
+
+def _as_vectors(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
+    """Lists as vectors. Arrow's cast reads the items even where no row has any, and ends the process."""
+    chunks = [
+        pa.nulls(len(chunk), wanted) if chunk.null_count == len(chunk) else chunk.cast(wanted)
+        for chunk in column.chunks
+    ]
+    return pa.chunked_array(chunks, wanted)
 
 
 def _are_vectors(column: pa.ChunkedArray, dimension: int) -> bool:

@@ -99,7 +99,7 @@ class Intake:
         if not batch.table.num_rows:
             return
         mine.held.append(batch.table)
-        mine.needed.append(_needed(batch))
+        mine.needed.append(needed_rows(batch))
         mine.places += batch.places
         mine.fresh_ids = mine.fresh_ids and batch.fresh_ids
         mine.count += batch.table.num_rows
@@ -138,7 +138,7 @@ class Intake:
         return dict(zip(self.gathered, written, strict=True))
 
 
-def _needed(batch: Batch) -> pa.Table:
+def needed_rows(batch: Batch) -> pa.Table:
     """The columns that rules look at. Ids that were minted here cannot break one, so they need no room."""
     needed = batch.table.select(needed_columns(batch.entity))
     ids = pa.nulls(needed.num_rows, pa.string()) if batch.fresh_ids else needed["id"]

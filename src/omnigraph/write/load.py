@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from omnigraph.errors import InvalidArgument, Violation
 from omnigraph.storage.effects import AppendRows, Effect, OverwriteRows, ReplaceRows
 from omnigraph.versioning.commits import GraphCommit
+from omnigraph.versioning.plan import Requirement, Unmoved
 from omnigraph.versioning.repository import Repository
 from omnigraph.write.attempts import one_by_one
+from omnigraph.write.duplicates import UniqueEdges, can_repeat
 from omnigraph.write.files import Progress
 from omnigraph.write.intake import Intake
 from omnigraph.write.sources import Input, Reading
@@ -25,7 +27,10 @@ MODES = (APPEND, MERGE, OVERWRITE)
 
 @dataclass(frozen=True, slots=True)
 class LoadResult:
-    """What a load did. `commit` is None when there was nothing to load. `rejected` rows were left out on request."""
+    """What a load did. `commit` is None when there was nothing to load. `rejected` rows were left out on request.
+
+    `duplicates` are edges that were skipped because equal ones are there, by type; only `dedupe_edges` counts them.
+    """
 
     branch: str
     mode: str
@@ -36,6 +41,7 @@ class LoadResult:
     branch_created: bool = False
     dry_run: bool = False
     rejected: tuple[Violation, ...] = ()
+    duplicates: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def total_entities(self) -> int:
@@ -49,7 +55,10 @@ def _silent(_: int) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadRequest:
-    """One load. `max_errors` None refuses the whole load for one bad row; a number lets so many be left out."""
+    """One load. `max_errors` None refuses the whole load for one bad row; a number lets so many be left out.
+
+    `dedupe_edges` skips edges without a key that say the same as one that is there or came earlier.
+    """
 
     inputs: Sequence[Input]
     mode: str
@@ -61,6 +70,7 @@ class LoadRequest:
     dry_run: bool = False
     max_errors: int | None = None
     ignore_unknown: bool = False
+    dedupe_edges: bool = False
     progress: Progress = _silent
     is_small: bool = False
 
@@ -84,29 +94,38 @@ def load_rows(repository: Repository, request: LoadRequest, *, fresh: bool = Tru
 
 def _load(txn: WriteTxn, request: LoadRequest) -> LoadResult:
     with one_by_one(request.is_small and txn.store.root.is_local):
-        intake, verdict, rejected = _admitted(txn, request)
+        intake, verdict, rejected, duplicates = _admitted(txn, request)
     counts = {key: mine.count for key, mine in intake.gathered.items()}
     if request.mode != OVERWRITE:
         intake.gathered = {key: mine for key, mine in intake.gathered.items() if mine.count}
     commit = None
     if intake.gathered and not request.dry_run:
         commit = txn.commit(
-            _effects(txn, intake, request.mode), verdict.requirements, rebase_updates=request.mode == MERGE
+            _effects(txn, intake, request.mode),
+            [*verdict.requirements, *_unmoved(intake, request)],
+            rebase_updates=request.mode == MERGE,
         )
     return LoadResult(
         request.branch, request.mode, counts_of(counts, "node"), counts_of(counts, "edge"), commit,
-        dry_run=request.dry_run, rejected=rejected,
+        dry_run=request.dry_run, rejected=rejected, duplicates=duplicates,
     )  # fmt: skip
 
 
-def _admitted(txn: WriteTxn, request: LoadRequest) -> tuple[Intake, Verdict, tuple[Violation, ...]]:
+def _unmoved(intake: Intake, request: LoadRequest) -> list[Requirement]:
+    """Whoever adds an equal edge meanwhile makes this load look again."""
+    keys = [key for key, mine in intake.gathered.items() if can_repeat(mine.entity)]
+    return [Unmoved(key) for key in keys] if request.dedupe_edges and request.mode != OVERWRITE else []
+
+
+def _admitted(txn: WriteTxn, request: LoadRequest) -> tuple[Intake, Verdict, tuple[Violation, ...], Mapping[str, int]]:
     """Read until what is read may be written. Rows that break a rule beside others are left out in the next round."""
     skipped: dict[str, set[Place]] = {}  # by table: rows of tables in memory have nothing but their number
     refused: list[Violation] = []
     limit = DEFAULT_LIMIT if request.max_errors is None else request.max_errors + 1
     while True:
         found = Findings(limit)
-        intake = _read(txn, request, found, skipped)
+        unique = UniqueEdges(txn, overwrites=request.mode == OVERWRITE) if request.dedupe_edges else None
+        intake = _read(txn, request, found, skipped, unique)
         wrong = [*by_place(found), *refused]
         _require_few(request, wrong)
         deltas = {
@@ -120,7 +139,7 @@ def _admitted(txn: WriteTxn, request: LoadRequest) -> tuple[Intake, Verdict, tup
             continue
         verdict = validate(txn, deltas, limit=limit)
         if not verdict.violations:
-            return intake, verdict, tuple(wrong)
+            return intake, verdict, tuple(wrong), counts_of(unique.skipped if unique else {}, "edge")
         refused.extend(verdict.violations)
         _require_few(request, refused)
         if any(each.row is None for each in verdict.violations):
@@ -134,13 +153,16 @@ def _require_few(request: LoadRequest, violations: Sequence[Violation]) -> None:
         raise_first(violations)
 
 
-def _read(txn: WriteTxn, request: LoadRequest, found: Findings, skipped: Mapping[str, set[Place]]) -> Intake:
+def _read(
+    txn: WriteTxn, request: LoadRequest, found: Findings, skipped: Mapping[str, set[Place]], unique: UniqueEdges | None
+) -> Intake:
     intake = Intake(txn.store, txn, found)
     reading = Reading(txn.catalog, found, request.progress, request.ignore_unknown)
     for each in request.inputs:
         for batch in each(reading):
             refused = skipped.get(batch.entity.table_key)
-            intake.add(batch.without(refused) if refused else batch)
+            batch = batch.without(refused) if refused else batch
+            intake.add(unique.unique(batch) if unique else batch)
         if found.full:
             break
     return intake

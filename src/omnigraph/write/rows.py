@@ -183,6 +183,11 @@ def known_fields(entity: EntityType) -> frozenset[str]:
     return frozenset(("id", *(p.name for p in entity.properties), *ends))
 
 
+def known_columns(entity: EntityType, table: pa.Table) -> pa.Table:
+    """The columns of a table that rows of a type may name."""
+    return table.select([name for name in table.column_names if name in known_fields(entity)])
+
+
 def assembled(entity: EntityType, columns: Mapping[str, Any], ids: pa.Array, places: Places, fresh: bool) -> Batch:
     """A batch from public columns and ids."""
     ends = [columns[name] for name in ENDPOINTS] if isinstance(entity, EdgeType) else []

@@ -115,7 +115,7 @@ def _typed_inputs(name: str, value: Any) -> list[Input]:
     if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
         rows = list(value)
         return [lambda reading: _rows(name, rows, reading)]
-    table = _table_of(name, value)
+    table = table_of(name, value)
     return [lambda reading: _table(name, table, reading)]
 
 
@@ -128,7 +128,8 @@ def _expanded(item: Any) -> Sequence[Any]:
     return expand_paths(path) if stands_for_others else [path]
 
 
-def _table_of(name: str, frame: Any) -> pa.Table:
+def table_of(name: str, frame: Any) -> pa.Table:
+    """A table in memory, of whatever library, as an Arrow one."""
     try:
         table = _arrow_table(name, frame)
         table.validate(full=True)

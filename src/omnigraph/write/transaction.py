@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 import pyarrow as pa
 
-from omnigraph.errors import OmnigraphError, OutcomeUnknown
+from omnigraph.errors import OmnigraphError, OutcomeUnknown, PreconditionFailed
 from omnigraph.schema.catalog import Catalog
 from omnigraph.storage.calls import begin_write
 from omnigraph.storage.crew import HERE, Crew
@@ -23,6 +23,7 @@ from omnigraph.versioning.graft import NO_GRAFT, Graft
 from omnigraph.versioning.history import find_request
 from omnigraph.versioning.manifest import ManifestState
 from omnigraph.versioning.plan import Pin, PublishPlan, Requirement, TableChange
+from omnigraph.versioning.publish import heads_of
 from omnigraph.versioning.repository import Repository
 from omnigraph.versioning.snapshot import TableEntry
 from omnigraph.versioning.staging import open_table, stage_change, unstaged_change
@@ -68,6 +69,11 @@ class WriteTxn:
         if done is not None:
             self.repository.publisher.confirm(self._tip)
         return done
+
+    def require_expected_head(self) -> None:
+        """Refuse at once what the publish would refuse: a branch whose head is not the one that was expected."""
+        if self._expect_head is not None and self._expect_head not in heads_of(self.base):
+            raise PreconditionFailed(expected=self._expect_head, actual=self.base.head)
 
     @property
     def catalog(self) -> Catalog:

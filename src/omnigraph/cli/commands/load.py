@@ -66,6 +66,9 @@ Key = Annotated[
     str | None,
     _option("--idempotency-key", metavar="KEY", help="Not applied again when the branch has seen the key."),
 ]
+DedupeEdges = Annotated[
+    bool, _option("--dedupe-edges", help="Skip edges without a key that are there, or came earlier, with equal values.")
+]
 
 Choice = Annotated[
     options.Engine,
@@ -89,6 +92,7 @@ def load(
     max_errors: MaxErrors = None,
     ignore_unknown: IgnoreUnknown = False,
     key: Key = None,
+    dedupe_edges: DedupeEdges = False,
     engine: Choice = options.Engine.auto,
     store: options.Store = None,
     actor: options.Actor = None,
@@ -109,6 +113,7 @@ def load(
             source, mode=mode.value, branch=branch, from_branch=base, actor=actor, message=message,
             engine=engine.value, expect_head=if_commit, progress=advance, dry_run=dry_run,
             ignore_unknown=ignore_unknown, idempotency_key=key, max_errors=_allowed(rejects, max_errors),
+            dedupe_edges=dedupe_edges,
         )  # fmt: skip
     if rejects is not None:
         from omnigraph.write.rejects import write_rejects
@@ -195,6 +200,7 @@ def _load_json(graph: Graph, result: LoadResult, actor: str | None) -> dict[str,
         "actor_id": actor,
         "dry_run": result.dry_run,
         "rejected": [each.as_dict() for each in result.rejected],
+        "duplicates": dict(result.duplicates),
         "commit": None if result.commit is None else commit_json(result.commit),
     }
 
@@ -205,6 +211,8 @@ def _print_load(graph: Graph, result: LoadResult) -> None:
     types = f"{counted(len(result.nodes), 'node type')}, {counted(len(result.edges), 'edge type')}"
     if result.rejected:
         note(f"{counted(len(result.rejected), 'row')} left out")
+    if any(result.duplicates.values()):
+        note(f"{counted(sum(result.duplicates.values()), 'edge')} skipped: equal ones are there")
     if result.dry_run:
         print_line(
             f"checked {counted(result.total_entities, 'entity')} ({types}): nothing is wrong, nothing was written"

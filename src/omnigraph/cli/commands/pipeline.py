@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from omnigraph.cli import options
+from omnigraph.cli.commands.load import DedupeEdges, IfCommit, IgnoreUnknown, Key
 from omnigraph.cli.failures import FAILED
 from omnigraph.cli.output import commit_json, counted, note, print_json, print_line
 from omnigraph.errors import InvalidArgument
@@ -25,6 +26,12 @@ JobFile = Annotated[Path, typer.Argument(metavar="[JOB]", help="The job file.")]
 Master = Annotated[
     str | None,
     typer.Option("--master", metavar="URL", help="The Spark master; local[*] by default.", show_default=False),
+]
+Conf = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--conf", metavar="KEY=VALUE", help="A setting of the Spark session; may be repeated.", show_default=False
+    ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Check everything, write nothing.")]
 _DEFAULT = Path("pipeline.yaml")
@@ -68,7 +75,12 @@ def run(
     job: JobFile = _DEFAULT,
     *,
     master: Master = None,
+    conf: Conf = None,
     dry_run: DryRun = False,
+    if_commit: IfCommit = None,
+    key: Key = None,
+    ignore_unknown: IgnoreUnknown = False,
+    dedupe_edges: DedupeEdges = False,
     store: options.Store = None,
     quiet: options.Quiet = False,
     json: options.Json = False,
@@ -86,15 +98,21 @@ def run(
         raise InvalidArgument(f"{job}: {problems[0]}", hint="`omnigraph pipeline validate` lists everything")
     begun = time.perf_counter()
     with watched_tasks("loading", show=not quiet) as progress:
-        spark = session(master)
-        result = run_job(spark, replace(parsed, dry_run=dry_run), graph, progress)
+        spark = session(master, config=_settings(conf or []))
+        asked = replace(
+            parsed, dry_run=dry_run, expect_head=if_commit or parsed.expect_head,
+            idempotency_key=key or parsed.idempotency_key, ignore_unknown=ignore_unknown or parsed.ignore_unknown,
+            dedupe_edges=dedupe_edges or parsed.dedupe_edges,
+        )  # fmt: skip
+        result = run_job(spark, asked, graph, progress)
     seconds = time.perf_counter() - begun
     if json:
         print_json(
             {
                 "uri": graph.uri, "branch": result.branch, "mode": result.mode, "nodes": dict(result.nodes),
                 "edges": dict(result.edges), "total_entities": result.total_entities, "dry_run": result.dry_run,
-                "rejected": [each.as_dict() for each in result.rejected], "seconds": round(seconds, 3),
+                "rejected": [each.as_dict() for each in result.rejected],
+                "duplicates": dict(result.duplicates), "seconds": round(seconds, 3),
                 "commit": None if result.commit is None else commit_json(result.commit),
             }
         )  # fmt: skip
@@ -103,12 +121,19 @@ def run(
         print_line(f"{name:24} {count:>12,}")
     if result.rejected:
         note(f"{counted(len(result.rejected), 'row')} left out")
+    if any(result.duplicates.values()):
+        note(f"{counted(sum(result.duplicates.values()), 'edge')} skipped: equal ones are there")
     outcome = "nothing was written" if result.commit is None else f"commit {result.commit.graph_commit_id}"
     print_line(f"{counted(result.total_entities, 'entity')} in {seconds:.1f} s, {outcome}")
 
 
 def spark_shell(
-    uri: options.Uri = None, *, master: Master = None, at: options.At = None, store: options.Store = None
+    uri: options.Uri = None,
+    *,
+    master: Master = None,
+    conf: Conf = None,
+    at: options.At = None,
+    store: options.Store = None,
 ) -> None:
     """A Python shell with `spark`, `graph` and one SQL view per type."""
     import code
@@ -119,11 +144,21 @@ def spark_shell(
     graph = options.open_to_read(uri, store)
     target = None if at is None else options.snapshot_of(graph, None, at).commit_id
     note("starting Spark ...")
-    spark = session(master)
+    spark = session(master, config=_settings(conf or []))
     views = register_views(spark, graph, target)
     hint = f"spark.sql('select count(*) from {views[0]}').show()" if views else "graph.schema.show()"
     banner = f"spark, graph and the views {', '.join(views)} are ready. Try: {hint}"
     code.interact(banner=banner, local={"spark": spark, "graph": graph}, exitmsg="")
+
+
+def _settings(given: list[str]) -> dict[str, str]:
+    found = {}
+    for each in given:
+        key, equals, value = each.partition("=")
+        if not (key and equals):
+            options.usage(f"--conf {each}: write --conf KEY=VALUE")
+        found[key] = value
+    return found
 
 
 def _opened(job: Path, store: str | None) -> tuple[Job, Graph]:

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pyarrow as pa
 
 from omnigraph.schema.catalog import EntityType
-
-if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
 
 _WIDER = {
     pa.uint8(): pa.int16(),
@@ -49,13 +44,6 @@ def spark_arrow_schema(entity: EntityType, columns: list[str] | None = None) -> 
         kinds = dict(fields)
         fields = [(name, kinds[name]) for name in columns]
     return pa.schema([pa.field(name, kind) for name, kind in fields])
-
-
-def spark_schema(schema: pa.Schema) -> StructType:
-    """The Spark schema of an Arrow one."""
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    return from_arrow_schema(schema)
 
 
 def to_spark(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
+from omnigraph.execution.spark.versions import is_connect
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -23,11 +25,6 @@ Progress = Callable[[int, int], None]
 
 _DESCRIPTION = "spark.job.description"
 _POLL_SECONDS = 0.2
-
-
-def is_connect(spark: SparkSession) -> bool:
-    """Whether the session talks to a Spark Connect server, which has no `SparkContext` on this side."""
-    return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
 @contextlib.contextmanager

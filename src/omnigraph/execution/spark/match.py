@@ -13,10 +13,11 @@ from omnigraph.errors import LimitExceeded
 from omnigraph.execution.arrow.evaluate import Request, Scope
 from omnigraph.execution.arrow.match import scope_of
 from omnigraph.execution.spark.columns import PATHS, Kinds, Needs, bound_variables, id_of, path_of, type_of
-from omnigraph.execution.spark.frames import spark_arrow_type, spark_schema
+from omnigraph.execution.spark.frames import spark_arrow_type
 from omnigraph.execution.spark.reaching import PATH, START, START_TYPE, reached
 from omnigraph.execution.spark.scans import FAR, FAR_TYPE, NEAR, NEAR_TYPE, Source
 from omnigraph.execution.spark.tasks import Computation
+from omnigraph.execution.spark.versions import spark_schema
 from omnigraph.query import ir
 from omnigraph.query.plan.model import REVERSED, CountPaths, Expand, Filter, Optional, Scan, Step, Without
 

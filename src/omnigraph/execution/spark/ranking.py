@@ -18,6 +18,7 @@ from omnigraph.execution.arrow.ranking import ranking_key, worth
 from omnigraph.execution.spark.columns import id_of, is_of_node, search_of, type_of
 from omnigraph.execution.spark.match import Bound, filtered, settled
 from omnigraph.execution.spark.searching import fixed
+from omnigraph.execution.spark.versions import create_frame
 from omnigraph.query import ir
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def _fused(bound: Bound, score: ir.Rrf, request: Request, limit: int | None, gov
         values = table[search_of(arm)].combine_chunks()
         total += worth(arm, values, lambda rows: ids.take(pa.array(rows)), limit, constant)
     scores = pa.table({node[0]: table[node[0]], node[1]: ids, name: total})
-    fused = bound.rows.sparkSession.createDataFrame(scores)
+    fused = create_frame(bound.rows.sparkSession, scores)
     return Bound(bound.rows.join(F.broadcast(fused), on=node), {**bound.kinds, name: pa.float64()})
 
 

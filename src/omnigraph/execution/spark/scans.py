@@ -22,7 +22,7 @@ from omnigraph.execution.spark.columns import (
     search_of,
     type_of,
 )
-from omnigraph.execution.spark.frames import spark_arrow_type, spark_schema
+from omnigraph.execution.spark.frames import spark_arrow_type
 from omnigraph.execution.spark.searching import (
     COUNTED,
     Measuring,
@@ -37,6 +37,7 @@ from omnigraph.execution.spark.searching import (
     searched_column,
 )
 from omnigraph.execution.spark.tasks import Computation, worn
+from omnigraph.execution.spark.versions import spark_schema
 from omnigraph.execution.spark.workers import store_of
 from omnigraph.query import ir
 from omnigraph.query.plan.pushdown import predicate

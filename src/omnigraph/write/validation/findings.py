@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -80,6 +81,10 @@ class Findings:
     def places(self, since: int = 0) -> set[Place]:
         """Where the wrong rows stand."""
         return {(each.path, each.row) for each in self._found[since:]}
+
+    def attach_rows(self, since: int, data_of: Callable[[Violation], Mapping[str, Any] | None]) -> None:
+        """Give the violations noted since then the rows that they are about."""
+        self._found[since:] = [replace(each, data=data_of(each)) for each in self._found[since:]]
 
     def rows(self, mask: pa.Array | pa.ChunkedArray) -> list[int]:
         """The first rows where a mask is true, as many as there is room for."""

@@ -1,0 +1,116 @@
+"""What depends on the version of Spark, in one place: functions that it does not document, and how they changed.
+
+Versions 4.0 to 4.3 are run by `make test-spark-versions`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from omnigraph.errors import Unsupported
+
+if TYPE_CHECKING:
+    from pyspark import SparkConf
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+
+def newest_java() -> int:
+    """The newest long-term Java that this version of Spark runs on: before 4.1 it asks for what Java 24 has removed."""
+    import pyspark
+
+    return 21 if pyspark.__version__.startswith("4.0.") else 25
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """The Arrow schema of a Spark one. Moments have the zone UTC, which was the only one before 4.2."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    has_zone = "timezone" in inspect.signature(to_arrow_schema).parameters
+    options: dict[str, Any] = {"timezone": "UTC"} if has_zone else {}
+    return to_arrow_schema(schema, **options)
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    """The Spark schema of an Arrow one."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(schema)
+
+
+def is_connect(spark: SparkSession) -> bool:
+    """Whether the session talks to a Spark Connect server, which has no `SparkContext` on this side."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def running_session() -> SparkSession | None:
+    """The session of this thread, else the default one, of Spark or of Spark Connect; None when there is none."""
+    from pyspark.errors import PySparkException
+
+    for module in ("pyspark.sql", "pyspark.sql.connect.session"):
+        if module in sys.modules:
+            try:
+                found = sys.modules[module].SparkSession.active()
+            except PySparkException:
+                continue
+            if is_connect(found) or found.sparkContext._jsc is not None:  # not one whose context was stopped
+                return found
+    return None
+
+
+def launched_conf() -> SparkConf:
+    """The settings of `spark-submit` and `spark-defaults.conf`; launches the JVM, which reads them, if none runs."""
+    from pyspark import SparkConf, SparkContext
+
+    SparkContext._ensure_initialized()
+    return SparkConf()
+
+
+def cloned(spark: SparkSession) -> SparkSession:
+    """A copy of a session: settings, temporary views and functions are copied, changes of either stay its own."""
+    if hasattr(spark, "cloneSession"):
+        return spark.cloneSession()
+    if is_connect(spark):
+        raise Unsupported(
+            "Spark Connect before 4.1 cannot copy a session", hint="use a newer client, or a classic session"
+        )
+    from pyspark import RDD
+    from pyspark.sql import SparkSession
+
+    to_frame = RDD.toDF
+    try:
+        return SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
+    finally:
+        RDD.toDF = to_frame  # the constructor makes every RDD use the new session
+
+
+def create_frame(spark: SparkSession, table: pa.Table) -> DataFrame:
+    """`createDataFrame`, which by itself makes the session the active one of the thread."""
+    if is_connect(spark):
+        return spark.createDataFrame(table)
+    from pyspark.sql import SparkSession
+
+    sessions = getattr(spark.sparkContext._jvm, "org.apache.spark.sql.classic.SparkSession")
+    active, in_thread = SparkSession._activeSession, sessions.getActiveSession()
+    try:
+        return spark.createDataFrame(table)
+    finally:
+        SparkSession._activeSession = active
+        if in_thread.isDefined():
+            sessions.setActiveSession(in_thread.get())
+        else:
+            sessions.clearActiveSession()
+
+
+def frame_on(spark: SparkSession, frame: DataFrame) -> DataFrame:
+    """A DataFrame of a copy of a session as one of the session itself, where views of it belong."""
+    if is_connect(spark):
+        return frame
+    from pyspark.sql import DataFrame
+
+    dataset = getattr(spark.sparkContext._jvm, "org.apache.spark.sql.classic.Dataset")
+    return DataFrame(dataset.ofRows(spark._jsparkSession, frame._jdf.queryExecution().analyzed()), spark)
