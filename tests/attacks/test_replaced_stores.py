@@ -288,6 +288,30 @@ def test_a_tag_that_is_created_while_the_store_is_away_is_not_acknowledged(
     assert [tag.name for tag in graph.tags.list()] == ["v1"]
 
 
+@pytest.mark.parametrize("back_at", [Point.BRANCH_UNCLAIMED, None])
+def test_a_branch_that_is_deleted_while_the_store_is_away_is_not_called_deleted(
+    graph: Graph, tmp_path: Path, back_at: Point | None
+) -> None:
+    graph.branches.create("side")
+    elsewhere = tmp_path / "elsewhere"
+
+    def leave() -> None:
+        os.rename(graph.uri, elsewhere)
+
+    def come_back() -> None:
+        os.rename(graph.uri, tmp_path / "debris")
+        os.rename(elsewhere, graph.uri)
+
+    actions = {Point.BRANCH_BEFORE_CLOSE: leave} | ({} if back_at is None else {back_at: come_back})
+    with while_armed(actions), pytest.raises(StoreReplaced):
+        graph.branches.delete("side")
+    if back_at is None:
+        come_back()
+    assert [each.name for each in Graph.open(graph.uri).branches.list()] == ["main", "side"]
+    graph.branches.delete("side")
+    assert [each.name for each in graph.branches.list()] == ["main"]
+
+
 def test_a_branch_whose_manifest_is_not_in_the_store_gives_its_name_back(graph: Graph, tmp_path: Path) -> None:
     def lose() -> None:
         shutil.move(newest_file(graph.uri, "__manifest/tree/*"), tmp_path)

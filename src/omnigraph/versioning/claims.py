@@ -207,7 +207,7 @@ class Claims:
 
     def close(self, branch: Branch, token: str) -> bool:
         """Delete the branch: from now on no write on it counts. False when somebody else has."""
-        return self._objects.put_new(_path(branch.name, branch.generation, "closed"), token.encode())
+        return self._objects.put_new(closed_path(branch), token.encode())
 
     def raise_floor(self, native_branch: str | None, version: int) -> None:
         """Say that versions below may be gone, before they are. Lower floors are not needed any more."""
@@ -289,3 +289,8 @@ def _path(name: str, generation: int, part: str) -> str:
 def claim_path(name: str, generation: int) -> str:
     """The object of a claim."""
     return _path(name, generation, "json")
+
+
+def closed_path(branch: Branch) -> str:
+    """The object that deletes a branch."""
+    return _path(branch.name, branch.generation, "closed")

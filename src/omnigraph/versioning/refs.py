@@ -17,7 +17,16 @@ from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.layout import manifest_path
 from omnigraph.storage.manifest_table import ManifestVersion
 from omnigraph.storage.presence import missing_files
-from omnigraph.versioning.claims import MAIN, Branch, Claims, ClaimStatus, check_name, claim_path, native_name
+from omnigraph.versioning.claims import (
+    MAIN,
+    Branch,
+    Claims,
+    ClaimStatus,
+    check_name,
+    claim_path,
+    closed_path,
+    native_name,
+)
 from omnigraph.versioning.manifest import ManifestState, RowWriter
 from omnigraph.versioning.publish import Publisher
 from omnigraph.versioning.store import GraphStore, mint, now_us, ticks
@@ -160,6 +169,7 @@ class Refs:
         hit(Point.BRANCH_BEFORE_CLOSE)
         deleted_here = self._claims.close(branch, mint())
         hit(Point.BRANCH_UNCLAIMED)
+        self._require_closed(branch)
         with contextlib.suppress(MissingData):  # another process has deleted it, and a collector was there already
             self._publisher.close_branch(self._tips.of(name, branch.native_branch))
         hit(Point.BRANCH_CLOSED)
@@ -167,6 +177,18 @@ class Refs:
         self._tips.forget(branch.native_branch)
         if not deleted_here:
             raise BranchNotFound(f"branch {name!r} was deleted by someone else")
+
+    def _require_closed(self, branch: Branch) -> None:
+        """Refuse to call a branch deleted whose claim is still open in the store that holds main's claim."""
+        claim, main = claim_path(branch.name, branch.generation), claim_path(MAIN, 0)
+        missing = missing_files(self._store.root, [main, claim, closed_path(branch)])
+        is_collected = main not in missing and claim in missing
+        if missing and not is_collected:
+            raise StoreReplaced(
+                f"{self._store.root.uri} was moved or replaced while branch {branch.name!r} was being deleted: "
+                f"{missing[0]} is not there",
+                hint="check the location, then delete the branch again",
+            )
 
     def _require_unused(self, branch: Branch) -> None:
         children = [b.name for b in self._open() if b.parent_native == branch.native_branch]
