@@ -118,7 +118,7 @@ def test_a_node_that_goes_meets_a_new_edge_at_its_target(graph: Graph) -> None:
 
 
 def decided(graph: Graph, strategy: str, rival: Callable[[Graph], object]) -> None:
-    """A rival takes away the conflict that a strategy has decided: the merge is refused, and right when it is repeated."""
+    """A rival takes away the conflict that a strategy has decided: the merge is refused, and right when repeated."""
     other = Graph.open(graph.uri)
     with once_at(Point.INTENT_COMPLETED, lambda: rival(other)), pytest.raises(ConflictError) as caught:
         graph.branches.merge("dev", strategy=strategy)
