@@ -19,6 +19,8 @@ from omnigraph.errors import OmnigraphError, OutcomeUnknown, StorageError, Store
 from omnigraph.storage import failpoints
 from omnigraph.storage.failpoints import Point
 from omnigraph.storage.layout import version_file
+from omnigraph.versioning.store import Settings
+from tests.maintenance.scenes import sweep
 from tests.support.graphs import EXPIRED, SMALL, armed, knows, people, while_armed
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -169,6 +171,51 @@ def test_a_thread_that_reads_while_another_publishes_does_not_take_the_store_for
     with while_armed({Point.OBJECT_BEFORE_PROBE: publish}):
         assert graph.snapshot().version == 4
     assert names(graph) == {"ann", "bob", "cyd"}
+
+
+def test_a_version_whose_file_goes_before_it_was_looked_at_is_not_the_newest(graph: Graph) -> None:
+    """It was read, and nothing is known of its file: an absent one is not taken for the same."""
+    names(graph)
+    Graph.open(graph.uri).load({"Person": people("bob")})
+    newest = Path(graph.uri) / "__manifest" / version_file(3)
+    probes = itertools.count(1)
+
+    def lose() -> None:
+        if next(probes) == 3:  # is there a version 3? a version 4? and then the look at the file of version 3
+            failpoints.arm(None)
+            newest.unlink()
+
+    with while_armed({Point.OBJECT_BEFORE_PROBE: lose}):
+        graph.snapshot()
+    with pytest.raises(StoreReplaced):
+        graph.snapshot()
+
+
+def test_an_old_state_is_not_the_newest_because_the_slot_behind_it_is_empty(graph: Graph) -> None:
+    """A tag keeps its version, and a collector has taken those that followed."""
+    late = Graph.open(graph.uri, settings=Settings(stale_base=-1.0))
+    other = Graph.open(graph.uri)
+    other.tags.create("kept")
+    assert names(late) == {"ann"}
+    for name in ("bob", "cyd"):
+        other.load({"Person": people(name)})
+    sweep(other)
+    assert names(late) == {"ann", "bob", "cyd"}
+
+
+def test_a_store_in_which_a_deleted_branch_is_there_again_is_another_one(graph: Graph, tmp_path: Path) -> None:
+    """The end of a branch is a version without a commit: a shorter history has the same head."""
+    graph.branches.create("dev")
+    native = graph.repository.head("dev").native_branch
+    backup = tmp_path / "backup"
+    shutil.copytree(graph.uri, backup)
+    graph.branches.delete("dev")
+    tip = graph.repository.tips.of("dev", native)
+    closed = tip.state()
+    assert closed.closed
+    restored(graph, backup)
+    with pytest.raises(StoreReplaced):
+        tip.state()
 
 
 def moved_at(point: Point, graph: Graph, elsewhere: Path) -> dict[str, Callable[[], None]]:
