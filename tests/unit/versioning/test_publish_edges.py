@@ -16,6 +16,7 @@ from omnigraph.errors import (
     OutcomeUnknown,
     PublishContention,
     StorageError,
+    StoreReplaced,
     StoreUnavailable,
 )
 from omnigraph.storage import failpoints
@@ -100,6 +101,23 @@ def test_a_store_that_is_restored_in_front_of_the_swap_acknowledges_no_write(
 
     with while_armed({Point.BEFORE_SWAP: once(restore)}), pytest.raises(OutcomeUnknown):
         graph.load([person("late")])
+
+
+def test_a_swap_that_is_lost_in_a_restored_store_is_a_certain_failure(graph: Graph, tmp_path: Path) -> None:
+    """The slot is taken in a copy that went on by itself: the write happened nowhere."""
+    backup = tmp_path / "backup"
+    shutil.copytree(graph.uri, backup)
+    graph.load([person("bob")])
+
+    def restore() -> None:
+        shutil.rmtree(graph.uri)
+        shutil.copytree(backup, graph.uri)
+        for name in ("eve", "fay"):
+            Graph.open(graph.uri).load([person(name)])
+
+    with while_armed({Point.BEFORE_SWAP: once(restore)}), pytest.raises(StoreReplaced):
+        graph.load([person("late")])
+    assert names(graph) == ["ann", "eve", "fay"]
 
 
 def test_closing_a_closed_branch_publishes_nothing(graph: Graph) -> None:
