@@ -48,7 +48,7 @@ class Staged:
 
 
 MAX_HASHED_ROWS = 256
-_MAX_MASKED = 4096
+MAX_MASKED = 4096
 """More masked rows than this cost more, at each write, than loading the indexes again."""
 _FIRST_DETACHED = 2**63
 
@@ -191,7 +191,7 @@ def commit_detached(
     hit(Point.TABLE_STAGED)
     fragments = None if known is None else _with_added(dataset, known, added)
     gone = base.masked if masked is None else masked
-    if not keeps_indexes or sum(map(len, gone.values())) > _MAX_MASKED:
+    if not keeps_indexes or sum(map(len, gone.values())) > MAX_MASKED:
         return store.remember(_with_deletions(Table(base.path, dataset, fragments=fragments), base, gone))
     return store.remember(Table(base.path, dataset, base.index_home, fragments, gone))
 

@@ -51,6 +51,12 @@ class Settings:
     derived: bool = True
     derived_min_rows: int = 50_000
     load_concurrency: int = 8
+    load_block_bytes: int = 8 << 20
+    load_spill_bytes: int = 64 << 20
+    group_wait: float = 0.005
+    group_near: float = 0.01
+    prepare_wait: float = 0.02
+    diff_few_rows: int | None = None
     query_max_rows: int = 50_000_000
     query_max_memory: int = 4 * 2**30
     query_max_seconds: float | None = None

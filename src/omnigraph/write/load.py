@@ -83,7 +83,7 @@ def load_rows(repository: Repository, request: LoadRequest, *, fresh: bool = Tru
 
 
 def _load(txn: WriteTxn, request: LoadRequest) -> LoadResult:
-    with one_by_one(request.is_small and txn.store.root.is_local):
+    with one_by_one(request.is_small and txn.store.root.is_local, txn.store.settings.prepare_wait):
         intake, verdict, rejected = _admitted(txn, request)
     counts = {key: mine.count for key, mine in intake.gathered.items()}
     if request.mode != OVERWRITE:
@@ -136,7 +136,7 @@ def _require_few(request: LoadRequest, violations: Sequence[Violation]) -> None:
 
 def _read(txn: WriteTxn, request: LoadRequest, found: Findings, skipped: Mapping[str, set[Place]]) -> Intake:
     intake = Intake(txn.store, txn, found)
-    reading = Reading(txn.catalog, found, request.progress, request.ignore_unknown)
+    reading = Reading(txn.catalog, found, request.progress, request.ignore_unknown, txn.store.settings.load_block_bytes)
     for each in request.inputs:
         for batch in each(reading):
             refused = skipped.get(batch.entity.table_key)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from omnigraph import Graph
 from omnigraph.errors import CorruptGraph
 from omnigraph.storage.effects import ReplaceRows
 from omnigraph.storage.lookup import locate, rows_by_id
-from omnigraph.storage.staged import apply_effect
+from omnigraph.storage.staged import MAX_MASKED, apply_effect
 from omnigraph.versioning.staging import open_table
 from omnigraph.write.coverage import fold
 
@@ -82,18 +83,21 @@ def test_any_order_of_writes(graph: Graph, seed: int) -> None:
         assert rows(graph) == expected
 
 
-def test_many_masked_rows_move_the_home_of_the_indexes(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("omnigraph.storage.staged._MAX_MASKED", 3)
-    homes = set()
-    for i in range(10):
-        graph.mutate(DELETE, params={"n": f"p{i}"})
+def test_many_masked_rows_move_the_home_of_the_indexes(graph: Graph) -> None:
+    names = [f"m{i}" for i in range(2 * MAX_MASKED)]
+    graph.load({"P": pa.table({"name": names, "age": pa.nulls(len(names), pa.int32())})})
+    state = graph.repository.head()
+    fold(graph.repository, state, state.tables["node:P"])
+    homes, step = set(), MAX_MASKED // 3
+    for begin in range(0, 5 * step, step):
+        graph.delete("P", names[begin : begin + step])
         entry = graph.snapshot().tables["node:P"]
         table = open_table(graph.repository.store, entry)
         homes.add(table.index_home.version)
-        assert sum(map(len, table.masked.values())) <= 3
-        assert locate(table, [f"p{i}", "p30"], entry.tail).ids == ("p30",)
+        assert sum(map(len, table.masked.values())) <= MAX_MASKED
+        assert locate(table, [names[begin], "p30"], entry.tail).ids == ("p30",)
     assert len(homes) > 1
-    assert rows(graph) == {f"p{i}": 0 for i in range(10, 50)}
+    assert rows(graph).keys() == {*(f"p{i}" for i in range(50)), *names[5 * step :]}
 
 
 def test_rows_are_found_after_the_version_of_the_indexes_was_reclaimed(graph: Graph, tmp_path: Path) -> None:
