@@ -111,11 +111,12 @@ class Refs:
         check_name(name)
         if name == MAIN:
             raise NameTaken("'main' exists from the beginning", hint="choose another name")
-        newest, retired = self._claims.survey()
+        survey = self._claims.survey()
+        newest = survey.newest
         _require_free(name, newest)
-        if self._tags.has(name):
+        if name in survey.tags or self._tags.has_first_record(name):
             raise NameTaken(f"there is a tag {name!r}, and reads could mean either", hint="choose another name")
-        generation = max(retired, *(0, *(claim.generation for claim in newest if claim.name == name))) + 1
+        generation = max(survey.retired, *(0, *(claim.generation for claim in newest if claim.name == name))) + 1
         native = native_name(name, generation, mint())
         state = replace(require_readable(source), branch=name, native_branch=native, version=1)
         born = self._store.manifests.create(manifest_path(native), RowWriter().rows(state))
