@@ -78,7 +78,7 @@ def _described(store: TableStore, base: Table, written: FragmentMetadata, hashes
 
 def read_rows(store: TableStore, base: Table, fragments: Sequence[WrittenFragment], columns: Sequence[str]) -> pa.Table:
     """Some columns of rows that were written for a table and that no version of it names yet."""
-    kinds = pa.schema([base.dataset.schema.field(name) for name in columns])
+    kinds = pa.schema([base.schema.field(name) for name in columns])
     with translated(f"reading rows of {base.path}"):
         files = [f"{base.dataset.uri}/data/{fragment.file}" for fragment in fragments]
         readers = [LanceFileReader(file, storage_options=store.options, columns=list(columns)) for file in files]
