@@ -93,6 +93,55 @@ def test_no_write_is_acknowledged_after_the_store_is_gone(graph: Graph, how: str
     assert names(moved) == {"ann"}
 
 
+ASKED: dict[str, Callable[[Graph], object]] = {
+    "main": lambda g: g.snapshot(),
+    "branch": lambda g: g.snapshot("dev"),
+    "another branch": lambda g: g.snapshot("other"),
+    "tag": lambda g: g.snapshot("v1"),
+    "commit": lambda g: g.snapshot("01J0000000000000000000000A"),
+    "version": lambda g: g.snapshot_at_version(2),
+    "rows": lambda g: g.rows("node:Person", "dev"),
+    "branches": lambda g: g.branches.list(),
+    "one branch": lambda g: g.branches.get("dev"),
+    "tags": lambda g: g.tags.list(),
+    "commits": lambda g: list(g.commits.walk()),
+    "intents": lambda g: g.recovery.list(),
+    "audit": lambda g: g.recovery.audit(),
+    "load": lambda g: g.load({"Person": people("late")}),
+    "load of a branch": lambda g: g.load({"Person": people("late")}, branch="dev"),
+    "branch create": lambda g: g.branches.create("new"),
+    "branch delete": lambda g: g.branches.delete("dev"),
+    "tag create": lambda g: g.tags.create("new"),
+    "tag delete": lambda g: g.tags.delete("v1"),
+}
+
+
+@pytest.mark.parametrize("how", ["moved", "emptied"])
+@pytest.mark.parametrize("warm", [True, False])
+def test_while_the_store_is_away_every_answer_is_that_there_is_no_graph(
+    graph: Graph, tmp_path: Path, how: str, warm: bool
+) -> None:
+    """As `Graph.open` says: not that the graph is corrupt, that a branch is gone, or that there are no tags."""
+    graph.branches.create("dev")
+    graph.tags.create("v1")
+    graph = Graph.open(graph.uri)
+    if warm:
+        assert {graph.rows("node:Person", at).num_rows for at in ("main", "dev", "v1")} == {1}
+    shutil.move(graph.uri, tmp_path / "elsewhere")
+    if how == "emptied":
+        Path(graph.uri).mkdir()
+    found = {}
+    for name, ask in ASKED.items():
+        with pytest.raises(OmnigraphError) as caught:
+            ask(graph)
+        found[name] = caught.value.code
+    assert found == dict.fromkeys(ASKED, "graph_not_found")
+    shutil.rmtree(graph.uri, ignore_errors=True)
+    shutil.move(tmp_path / "elsewhere", graph.uri)
+    assert [tag.name for tag in graph.tags.list()] == ["v1"]
+    assert graph.rows("node:Person", "dev").num_rows == 1
+
+
 def test_a_write_whose_store_goes_before_its_swap_is_not_acknowledged(graph: Graph, tmp_path: Path) -> None:
     def unmount() -> None:
         failpoints.arm(None)

@@ -69,6 +69,7 @@ class Refs:
         try:
             return require_readable(tip.state())
         except MissingData as error:
+            self._store.require_present()
             raise CorruptGraph(
                 f"branch {name!r} is claimed and {tip.location} is gone",
                 hint=f"restore {tip.location} from a copy of the store; nothing was changed",
@@ -98,6 +99,7 @@ class Refs:
 
     def not_found(self, name: str) -> BranchNotFound:
         """The error for a name that nobody has, with all names, or those like it where there are many."""
+        self._store.require_present()
         names = [MAIN, *(claim.name for claim in self._claims.newest() if claim.is_open)]
         shown = names
         if len(names) > _MAX_SHOWN:
@@ -172,6 +174,7 @@ class Refs:
 
     def list(self) -> list[Branch]:
         """Main, then every branch by name. No manifest is opened."""
+        self._store.require_present()
         return [Branch(MAIN), *self._open()]
 
 

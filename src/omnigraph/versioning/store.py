@@ -22,7 +22,7 @@ from omnigraph.schema.catalog import Catalog
 from omnigraph.storage.calls import CountedPool
 from omnigraph.storage.derived import DerivedStore
 from omnigraph.storage.durability import Durability
-from omnigraph.storage.layout import CLOCKS, GraphRoot
+from omnigraph.storage.layout import CLOCKS, MANIFEST, GraphRoot
 from omnigraph.storage.manifest_table import ManifestStore
 from omnigraph.storage.objects import ObjectStore
 from omnigraph.storage.options import s3_options, seconds, switch, whole_number, with_client_timeout
@@ -135,6 +135,14 @@ class GraphStore:
             with self._lock:
                 self._catalogs[schema_hash] = found
         return found
+
+    def require_present(self) -> None:
+        """Raise what opening the graph would, where a local store is away: moved, or not mounted.
+
+        For answers that an empty directory would give as well: that something is not there.
+        """
+        if self.root.is_local and not self.objects.holds_any(f"{MANIFEST}/"):
+            self.manifests.latest(MANIFEST)
 
     def require_writable(self) -> None:
         """Refuse to write through a read-only handle."""

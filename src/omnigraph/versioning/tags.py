@@ -104,6 +104,7 @@ class Tags:
 
     def list(self) -> list[Tag]:
         """All tags by name."""
+        self._store.require_present()
         found = (self.find(name) for name in sorted(self.recorded_names(TAGS) | self.recorded_names(TAG_COPIES)))
         return [tag for tag in found if tag is not None]
 
