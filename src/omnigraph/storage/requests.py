@@ -11,7 +11,7 @@ import contextvars
 import threading
 from collections import Counter
 
-from lance.lance import register_lance_metrics_recorder, snapshot_lance_metrics
+from lance.otel import register_lance_metrics_recorder, snapshot_lance_metrics
 
 _SENT = "lance_object_store_requests_total"
 _REPEATED = "lance_object_store_retryable_responses_total"

@@ -131,7 +131,7 @@ class Survey:
 
     newest: list[ClaimStatus]
     retired: int
-    tags: frozenset[str]
+    tagged: frozenset[str]
 
 
 class Claims:

@@ -79,7 +79,7 @@ class Member:
         """The commit, or the error of this very plan."""
         if self._error is not None:
             raise self._error
-        assert self._commit is not None
+        assert self._commit is not None, f"nobody has published or refused {self.plan.commit_id}"
         return self._commit
 
 

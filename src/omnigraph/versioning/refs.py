@@ -116,7 +116,7 @@ class Refs:
         survey = self._claims.survey()
         newest = survey.newest
         _require_free(name, newest)
-        if name in survey.tags or self._tags.has_first_record(name):
+        if name in survey.tagged or self._tags.has_first_record(name):
             raise NameTaken(f"there is a tag {name!r}, and reads could mean either", hint="choose another name")
         generation = max(survey.retired, *(0, *(claim.generation for claim in newest if claim.name == name))) + 1
         native = native_name(name, generation, mint())
