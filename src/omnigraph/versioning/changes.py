@@ -118,7 +118,9 @@ def _told(
     try:
         head = repository.at(commit)
         # The version before a commit's own is its first parent's state, also where a branch begins.
-        base = repository.state_at(commit.manifest_branch, commit.native_branch, commit.manifest_version - 1)
+        base = repository.state_at(
+            commit.manifest_branch, commit.native_branch, commit.manifest_version - 1, commit.parent_commit_id
+        )
         changes = list(changes_between(repository.store, base, head, wanted, lineal=True))
         return changes, base.schema_hash != head.schema_hash
     except (NotFound, MissingData) as error:

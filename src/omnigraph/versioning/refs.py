@@ -80,6 +80,7 @@ class Refs:
         try:
             return require_readable(tip.state())
         except MissingData as error:
+            self._store.require_present()
             if self._store.objects.holds_any(f"{tip.location}/_versions/"):
                 raise  # the manifest is there: it is another file that is missing, and the error names it
             raise CorruptGraph(
@@ -111,6 +112,7 @@ class Refs:
 
     def not_found(self, name: str) -> BranchNotFound:
         """The error for a name that nobody has, with all names, or those like it where there are many."""
+        self._store.require_present()
         names = [MAIN, *(claim.name for claim in self._claims.newest() if claim.is_open)]
         shown = names
         if len(names) > _MAX_SHOWN:
@@ -124,11 +126,12 @@ class Refs:
         check_name(name)
         if name == MAIN:
             raise NameTaken("'main' exists from the beginning", hint="choose another name")
-        newest, retired = self._claims.survey()
+        survey = self._claims.survey()
+        newest = survey.newest
         _require_free(name, newest)
-        if self._tags.has(name):
+        if name in survey.tagged or self._tags.has_first_record(name):
             raise NameTaken(f"there is a tag {name!r}, and reads could mean either", hint="choose another name")
-        generation = max(retired, *(0, *(claim.generation for claim in newest if claim.name == name))) + 1
+        generation = max(survey.retired, *(0, *(claim.generation for claim in newest if claim.name == name))) + 1
         native = native_name(name, generation, mint())
         state = replace(require_readable(source), branch=name, native_branch=native, version=1)
         born = self._store.manifests.create(manifest_path(native), RowWriter().rows(state))
@@ -212,6 +215,7 @@ class Refs:
 
     def list(self) -> list[Branch]:
         """Main, then every branch by name. No manifest is opened."""
+        self._store.require_present()
         return [Branch(MAIN), *self._open()]
 
 
