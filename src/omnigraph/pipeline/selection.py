@@ -147,6 +147,7 @@ def selected_frame(
         return spark.range(first, after, 1, after - first).mapInArrow(read, from_arrow_schema(shipped))
 
     frame = _computed(raw(0, len(parts)), source, columns, is_json=is_json)
+    _ = frame.schema  # on Spark Connect it is only now that the condition is looked at
     kept = [name for name in columns if name not in source.cast]
     text = frozenset(name for part in parts for name in part.text_columns(kept))
     empty = frozenset(name for name in kept if pa.types.is_null(found.field(columns[name]).type))

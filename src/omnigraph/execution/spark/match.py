@@ -17,7 +17,7 @@ from omnigraph.execution.spark.frames import spark_arrow_type
 from omnigraph.execution.spark.reaching import PATH, START, START_TYPE, reached
 from omnigraph.execution.spark.scans import FAR, FAR_TYPE, NEAR, NEAR_TYPE, Source
 from omnigraph.execution.spark.tasks import Computation
-from omnigraph.execution.spark.versions import spark_schema
+from omnigraph.execution.spark.versions import local_checkpoint, spark_schema
 from omnigraph.query import ir
 from omnigraph.query.plan.model import REVERSED, CountPaths, Expand, Filter, Optional, Scan, Step, Without
 
@@ -163,7 +163,7 @@ def filtered(bound: Bound, conditions: list[ir.Expr], request: Request) -> Bound
 
 def settled(bound: Bound) -> Bound:
     """Rows that are read more than once are made once: plans that repeat themselves double with every step."""
-    return bound if bound.rows is None else Bound(bound.rows.localCheckpoint(eager=False), bound.kinds)
+    return bound if bound.rows is None else Bound(local_checkpoint(bound.rows, eager=False), bound.kinds)
 
 
 def _without_partners(rows: DataFrame, extended: DataFrame) -> DataFrame:

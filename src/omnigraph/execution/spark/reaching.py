@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from omnigraph.execution.spark.scans import FAR, FAR_TYPE, NEAR, NEAR_TYPE
+from omnigraph.execution.spark.versions import local_checkpoint
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -29,7 +30,7 @@ def reached(starts: DataFrame, steps: DataFrame, low: int, high: int | None, *, 
         START_TYPE, START, F.col(START_TYPE).alias(NEAR_TYPE), F.col(START).alias(NEAR),
         F.array(F.col(START)).alias(PATH),
     )  # fmt: skip
-    steps = steps.select(NEAR_TYPE, NEAR, FAR_TYPE, FAR).localCheckpoint()
+    steps = local_checkpoint(steps.select(NEAR_TYPE, NEAR, FAR_TYPE, FAR), eager=True)
     met = starts.select(START_TYPE, START, F.col(START_TYPE).alias(FAR_TYPE), F.col(START).alias(FAR))
     found: list[DataFrame] = []
     depth = 0
@@ -38,7 +39,7 @@ def reached(starts: DataFrame, steps: DataFrame, low: int, high: int | None, *, 
         fresh = _one_level(frontier, steps, paths=paths)
         if depth > 1:
             fresh = fresh.join(met, on=_PAIR, how="left_anti")
-        fresh = fresh.localCheckpoint()
+        fresh = local_checkpoint(fresh, eager=True)
         if fresh.isEmpty():
             found.append(fresh)
             break

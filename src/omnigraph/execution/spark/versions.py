@@ -114,3 +114,15 @@ def frame_on(spark: SparkSession, frame: DataFrame) -> DataFrame:
 
     dataset = getattr(spark.sparkContext._jvm, "org.apache.spark.sql.classic.Dataset")
     return DataFrame(dataset.ofRows(spark._jsparkSession, frame._jdf.queryExecution().analyzed()), spark)
+
+
+def local_checkpoint(frame: DataFrame, *, eager: bool) -> DataFrame:
+    """`localCheckpoint`. Spark Connect gives the result to the active session, which need not be that of the rows."""
+    found = frame.localCheckpoint(eager=eager)
+    spark = frame.sparkSession
+    if not is_connect(spark) or found.sparkSession is spark:
+        return found
+    plan: Any = found._plan
+    plan._spark_session = spark
+    made: Any = type(found)
+    return made(plan, spark)  # type: ignore[no-any-return]
