@@ -125,4 +125,4 @@ def local_checkpoint(frame: DataFrame, *, eager: bool) -> DataFrame:
     plan: Any = found._plan
     plan._spark_session = spark
     made: Any = type(found)
-    return made(plan, spark)  # type: ignore[no-any-return]
+    return made(plan, spark)
