@@ -30,7 +30,8 @@ class TaskRefusal(Exception):
     """A refusal on its way from a worker to the driver."""
 
     def __init__(self, error: errors.OmnigraphError) -> None:
-        said = {"class": type(error).__name__, "message": error.message, "hint": error.hint}
+        plain = {name: value for name, value in vars(error).items() if isinstance(value, str | int | None)}
+        said = {"class": type(error).__name__, "message": error.message, "fields": plain}
         super().__init__(f"omnigraph-refusal {json.dumps(said)} end")
 
 
@@ -40,8 +41,16 @@ def refusal_in(text: str) -> errors.OmnigraphError | None:
     if found is None:
         return None
     said = json.loads(found.group(1))
-    error: errors.OmnigraphError = getattr(errors, said["class"])(said["message"], hint=said["hint"])
+    kind = getattr(errors, said["class"])
+    # Not by its own constructor, which may take the parts of the message instead of the message.
+    error: errors.OmnigraphError = kind.__new__(kind, said["message"])
+    error.__dict__.update(said["fields"])
     return error
+
+
+def error_of(failure: BaseException | None) -> errors.OmnigraphError | None:
+    """The error of a graph that a failure of Spark tells of, such as `query.exception()`; None when it is another."""
+    return None if failure is None else refusal_in(str(failure))
 
 
 def answered(work: Callable[[], Any]) -> Any:
