@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import re
 import subprocess
 import time
 from collections import Counter
@@ -19,7 +20,7 @@ from omnigraph import Graph, pipeline
 from omnigraph.errors import ChangeFeedGap, ChangeFeedSchemaChanged, DuplicateKey, InvalidArgument, SchemaMoved
 from omnigraph.execution.spark.tasks import TaskRefusal, refusal_in
 from omnigraph.storage.failpoints import VARIABLE, Point
-from tests.spark.cluster import Driver
+from tests.spark.cluster import ROOT, Driver
 from tests.spark.driver import events, seen
 
 SCHEMA = """
@@ -119,7 +120,7 @@ def forget_last_batch(checkpoint: Path) -> int:
     return last
 
 
-# --- the feed as a batch ------------------------------------------------------------------------------------------------
+# --- the feed as a batch --------------------------------------------------------------------------------------------
 
 
 def test_a_batch_has_the_rows_of_the_feed(spark: Any, graph: Graph) -> None:
@@ -186,7 +187,7 @@ def test_a_stream_needs_the_option_changes(spark: Any, graph: Graph, tmp_path: P
         ended(frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "c")).start())
 
 
-# --- streams ------------------------------------------------------------------------------------------------------------
+# --- streams --------------------------------------------------------------------------------------------------------
 
 
 def test_a_stream_goes_on_from_its_checkpoint(spark: Any, graph: Graph, out: Graph, tmp_path: Path) -> None:
@@ -256,10 +257,11 @@ def test_a_schema_change_ends_the_query_after_what_came_before(
 
 
 def test_a_schema_change_of_other_columns_is_none(spark: Any, graph: Graph) -> None:
-    graph.schema.apply(SCHEMA.replace("City { name: String @key", "City { name: String @key  size: I32?"))
+    wider = SCHEMA.replace("City { name: String @key", "City { name: String @key  size: I32?")
+    graph.schema.apply(wider)
     graph.load([person("p70")])
     assert feed(spark, graph, type="Person").count() == len(told(graph))
-    graph.schema.apply(SCHEMA.replace("age: U32?", "size: U32? @rename_from(age)"))
+    graph.schema.apply(wider.replace("age: U32?", "size: U32? @rename_from(age)"))
     assert feed(spark, graph, type="Person", columns="name").count() == len(told(graph))
     with pytest.raises(Exception, match="has other columns") as refused:
         feed(spark, graph, type="Person").count()
@@ -267,9 +269,9 @@ def test_a_schema_change_of_other_columns_is_none(spark: Any, graph: Graph) -> N
 
 
 def test_a_reclaimed_history_ends_the_query(spark: Any, graph: Graph, out: Graph, tmp_path: Path) -> None:
-    graph.maintenance.cleanup(keep_versions=1, older_than="0s", confirm=True)
+    graph.maintenance.cleanup(3, grace=0, force=True, confirm=True)
+    frame = feed(spark, graph, stream=True, type="Person", startingVersion="earliest")
     with pytest.raises(ChangeFeedGap):
-        frame = feed(spark, graph, stream=True, type="Person", startingVersion="earliest")
         run(events(frame), tmp_path / "c", type="Event", path=out.uri)
 
 
@@ -285,7 +287,7 @@ def test_a_checkpoint_belongs_to_one_graph(spark: Any, graph: Graph, out: Graph,
         copy(other)
 
 
-# --- the sink -----------------------------------------------------------------------------------------------------------
+# --- the sink -------------------------------------------------------------------------------------------------------
 
 
 def test_a_batch_that_spark_sends_again_is_committed_once(spark: Any, graph: Graph, out: Graph, tmp_path: Path) -> None:
@@ -313,6 +315,23 @@ def test_merge_replaces_rows(spark: Any, graph: Graph, tmp_path: Path) -> None:
     assert found == {"p0": 0, "p1": 100, "p2": 2, "p3": 3, "p4": 4, "p9": None}
     assert all(key.startswith("stream:copy:Person:") for key in keys(copied))
     assert {c.actor_id for c in copied.commits.list() if c.idempotency_key} == {"ann"}
+
+
+def test_output_modes(spark: Any, graph: Graph, tmp_path: Path) -> None:
+    counts = Graph.init(tmp_path / "counts", "node Count { name: String @key  changes: I64? }")
+    frame = feed(spark, graph, stream=True, type="Person", startingVersion="earliest", maxCommitsPerTrigger="1")
+    grouped = frame.groupBy("name").count().withColumnRenamed("count", "changes")
+
+    def started(mode: str) -> Any:
+        writer = grouped.writeStream.format("omnigraph").option("type", "Count").option("mode", "merge")
+        writer = writer.option("checkpointLocation", str(tmp_path / mode)).outputMode(mode)
+        return writer.trigger(availableNow=True).start(counts.uri)
+
+    ended(started("update"))
+    found = {r["name"]: r["changes"] for r in counts.rows("node:Count").to_pylist()}
+    assert found == Counter(who for _, who, *_ in told(graph))
+    with pytest.raises(Exception, match="output mode complete would replace"):
+        ended(started("complete"))
 
 
 def test_a_batch_that_breaks_a_rule_ends_the_query(spark: Any, graph: Graph, tmp_path: Path) -> None:
@@ -346,7 +365,7 @@ def test_several_types_are_one_commit(spark: Any, graph: Graph, out: Graph, tmp_
 @pytest.mark.parametrize("options", [{"mode": "overwrite"}, {"mode": "upsert"}, {"colour": "red"}])
 def test_wrong_options_of_a_sink(spark: Any, graph: Graph, out: Graph, tmp_path: Path, options: dict[str, str]) -> None:
     frame = feed(spark, graph, stream=True, type="Person", startingVersion="earliest")
-    with pytest.raises(Exception, match="overwrite is not for streams|'upsert' is unknown|'colour' is unknown"):
+    with pytest.raises(Exception, match=r"overwrite is not for streams|'upsert' is unknown|'colour' is unknown"):
         run(events(frame), tmp_path / "c", type="Event", path=out.uri, **options)
 
 
@@ -381,7 +400,18 @@ def test_errors_keep_their_type_and_fields(error: Any) -> None:
     assert found.as_dict() == error.as_dict()
 
 
-# --- killed processes ---------------------------------------------------------------------------------------------------
+def test_the_page_is_true(spark: Any, tmp_path: Path) -> None:
+    page = (ROOT / "docs/user/streaming.md").read_text()
+    names: dict[str, Any] = {}
+    for block in re.findall(r"^```python\n(.*?)^```", page, flags=re.DOTALL | re.MULTILINE):
+        placed = block.replace("people.omni", f"{tmp_path}/people.omni").replace("checkpoints/", f"{tmp_path}/c/")
+        exec(compile(placed, "streaming.md", "exec"), names)
+        if "query" in names:
+            ended(names["query"])
+    assert "write" in names
+
+
+# --- killed processes -----------------------------------------------------------------------------------------------
 
 
 def await_key(target: Graph, driver: Driver) -> None:

@@ -58,7 +58,7 @@ class ChangeFeedSchemaChanged(ConflictError):
         super().__init__(
             f"from version {version} on (commit {commit_id}) {type_name} has other columns than this query: {what}",
             hint="start the query again from its checkpoint: it goes on with the columns of the newest schema. "
-            f"If these differ as well, give the option schemaVersion={version} to read the commits of that schema first",
+            f"If these differ too, give the option schemaVersion={version} to read the commits of that schema first",
         )
         self.type_name = type_name
         self.commit_id = commit_id

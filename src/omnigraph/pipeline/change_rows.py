@@ -26,6 +26,7 @@ from omnigraph.versioning.images import changed_rows
 from omnigraph.versioning.type_changes import TypeChange
 
 BEFORE = "_before"
+_ENDS = ("src", "dst")
 _ROWS_AT_ONCE = 10_000
 _SAID = {
     "_op": pa.string(), "_commit_id": pa.string(), "_commit_version": pa.int64(),
@@ -122,13 +123,17 @@ class _Side:
     names: Mapping[str, str]
     entity: EntityType
 
+    @cached_property
+    def _columns(self) -> Mapping[str, str]:
+        """Names in Spark -> physical columns. The ends of edges keep their physical names there."""
+        mine = {column: self.names[name] for column, name in public_names(self.entity).items() if name in self.names}
+        return {column if column in _ENDS else name: column for column, name in mine.items()}
+
     def column(self, name: str, kind: pa.DataType, at: pa.Array) -> pa.Array:
         """One column at some places, null where there is no row; null throughout where the side does not have it."""
-        physical = {self.names[n]: column for column, n in public_names(self.entity).items() if n in self.names}
-        if name not in physical:
+        if name not in self._columns:
             return pa.nulls(len(at), kind)
-        taken = self.rows[physical[name]].combine_chunks().take(at)
-        return taken.cast(kind)
+        return self.rows[self._columns[name]].combine_chunks().take(at).cast(kind)
 
 
 def _batch(

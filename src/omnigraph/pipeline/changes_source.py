@@ -23,7 +23,7 @@ from omnigraph.execution.spark.versions import stream_limits
 from omnigraph.graph import Graph
 from omnigraph.pipeline.change_rows import ChangeColumns, ChangePartition, change_schema, read_changes
 from omnigraph.pipeline.source_options import Options, columns_of, entity_of, number_of, path_of, type_name_of
-from omnigraph.versioning.changes import ChangeFilter, Cursor, Feed
+from omnigraph.versioning.changes import ChangeFilter, Cursor, Feed, reclaimed_as_gap
 from omnigraph.versioning.commits import GraphCommit
 from omnigraph.versioning.images import changed_rows
 from omnigraph.versioning.refs import MAIN
@@ -95,6 +95,10 @@ class ChangeLog:
         cursor = None if start is None else str(start["cursor"])
         return Feed(self._repository, branch=self._scan.branch, cursor=cursor, start="beginning", wanted=wanted)
 
+    def is_at_head(self, offset: Offset) -> bool:
+        """Whether no commit came after an offset; all that an idle stream asks."""
+        return Cursor.parse(str(offset["cursor"])).commit_id == self._repository.head(self._scan.branch).head
+
     def offset_before(self, version: str) -> Offset:
         """The offset before the first commit of a version, `earliest` or `latest`."""
         feed = self.feed()
@@ -138,7 +142,8 @@ class ChangeLog:
         """How many rows a commit changed. Reads the change; a commit that is asked for again is remembered."""
         commit_id = change.commit.graph_commit_id
         if commit_id not in self._counts:
-            found = [changed_rows(self._repository.store, *pair, lineal=True) for pair in change.pairs]
+            with reclaimed_as_gap(change.commit):
+                found = [changed_rows(self._repository.store, *pair, lineal=True) for pair in change.pairs]
             self._counts[commit_id] = sum(len(each.delta.ids) for each in found if each is not None)
         return self._counts[commit_id]
 
@@ -249,6 +254,8 @@ class ChangesStreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignor
         with keeping_type():
             if start is None:  # before 4.2
                 return self._log.offset_before(LATEST)
+            if self._log.is_at_head(start):
+                return start
             feed = self._log.feed(start)
             end = None
             for commit in self._within(feed, limit):

@@ -16,7 +16,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
 from omnigraph.errors import InvalidArgument, Unsupported
-from omnigraph.execution.spark.versions import stream_writer_class
+from omnigraph.execution.spark.versions import is_connect, stream_writer_class
 from omnigraph.graph import Graph
 from omnigraph.pipeline.api import load
 from omnigraph.pipeline.changes_source import keeping_type
@@ -117,7 +117,7 @@ def write_batch(
 
     def write(batch: DataFrame, batch_id: int) -> None:
         spark = batch.sparkSession
-        name = stream or spark.sparkContext.getLocalProperty(_QUERY_ID)
+        name = stream or (None if is_connect(spark) else spark.sparkContext.getLocalProperty(_QUERY_ID))
         if not name:
             raise InvalidArgument("Spark does not say which query this is", hint="give write_batch a `stream`")
         edges = graph.catalog(branch).edges

@@ -22,7 +22,7 @@ from omnigraph.execution.spark.frames import spark_arrow_type
 from omnigraph.query import ir
 
 _NO_SCOPE = Scope({}, {})
-_MARK = re.compile(r"omnigraph-refusal (\{.*?\}) end")
+_MARK = re.compile(r"omnigraph-refusal (?=\{)")
 Batches = Iterator[pa.RecordBatch]
 
 
@@ -32,7 +32,7 @@ class TaskRefusal(Exception):
     def __init__(self, error: errors.OmnigraphError) -> None:
         plain = {name: value for name, value in vars(error).items() if isinstance(value, str | int | None)}
         said = {"class": type(error).__name__, "message": error.message, "fields": plain}
-        super().__init__(f"omnigraph-refusal {json.dumps(said)} end")
+        super().__init__(f"omnigraph-refusal {json.dumps(said)}")
 
 
 def refusal_in(text: str) -> errors.OmnigraphError | None:
@@ -40,7 +40,7 @@ def refusal_in(text: str) -> errors.OmnigraphError | None:
     found = _MARK.search(text)
     if found is None:
         return None
-    said = json.loads(found.group(1))
+    said, _ = json.JSONDecoder().raw_decode(text, found.end())
     kind = getattr(errors, said["class"])
     # Not by its own constructor, which may take the parts of the message instead of the message.
     error: errors.OmnigraphError = kind.__new__(kind, said["message"])
