@@ -322,16 +322,14 @@ def test_output_modes(spark: Any, graph: Graph, tmp_path: Path) -> None:
     frame = feed(spark, graph, stream=True, type="Person", startingVersion="earliest", maxCommitsPerTrigger="1")
     grouped = frame.groupBy("name").count().withColumnRenamed("count", "changes")
 
-    def started(mode: str) -> Any:
-        writer = grouped.writeStream.format("omnigraph").option("type", "Count").option("mode", "merge")
-        writer = writer.option("checkpointLocation", str(tmp_path / mode)).outputMode(mode)
-        return writer.trigger(availableNow=True).start(counts.uri)
-
-    ended(started("update"))
+    write = pipeline.write_batch(counts, {"Count": None}, mode="merge")
+    writer = grouped.writeStream.foreachBatch(write).outputMode("update")
+    ended(writer.option("checkpointLocation", str(tmp_path / "update")).trigger(availableNow=True).start())
     found = {r["name"]: r["changes"] for r in counts.rows("node:Count").to_pylist()}
     assert found == Counter(who for _, who, *_ in told(graph))
+    writer = grouped.writeStream.format("omnigraph").option("type", "Count").outputMode("complete")
     with pytest.raises(Exception, match="output mode complete would replace"):
-        ended(started("complete"))
+        ended(writer.option("checkpointLocation", str(tmp_path / "complete")).start(counts.uri))
 
 
 def test_a_batch_that_breaks_a_rule_ends_the_query(spark: Any, graph: Graph, tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def stream_writer(options: Options, overwrite: bool) -> Any:
     if overwrite:
         raise InvalidArgument(
             "output mode complete would replace the type with every batch",
-            hint='outputMode("append"), or "update" with option("mode", "merge")',
+            hint='use outputMode("append"), or pipeline.write_batch with mode "merge" and outputMode("update")',
         )
     return GraphStreamWriter(options)
 

@@ -44,7 +44,8 @@ def refusal_in(text: str) -> errors.OmnigraphError | None:
     kind = getattr(errors, said["class"])
     # Not by its own constructor, which may take the parts of the message instead of the message.
     error: errors.OmnigraphError = kind.__new__(kind, said["message"])
-    error.__dict__.update(said["fields"])
+    for name, value in said["fields"].items():
+        setattr(error, name, value)
     return error
 
 
