@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from omnigraph import Graph, pipeline
 from omnigraph.errors import OmnigraphError
+from omnigraph.execution.spark.versions import stream_limits
 from omnigraph.storage.failpoints import VARIABLE
 
 EXECUTORS = "OMNIGRAPH_TEST_EXECUTOR_FAILPOINT"
@@ -102,11 +103,16 @@ def events(changes: Any) -> Any:
     return changes.selectExpr("concat(_commit_id, '/', id) as name", "_op as op", "id as who")
 
 
+def one_commit() -> dict[str, str]:
+    """The option for batches of one commit, where Spark has limits."""
+    return {} if stream_limits() is None else {"maxCommitsPerTrigger": "1"}
+
+
 def stream(source: str, target: str, checkpoint: str, way: str) -> dict[str, Any]:
     """Copy the change feed of a graph into another one, a commit for each batch, until all is copied."""
     spark = session()
     reader = spark.readStream.format("omnigraph").option("changes", "true").option("type", "Person")
-    changes = reader.option("startingVersion", "earliest").option("maxCommitsPerTrigger", "1").load(source)
+    changes = reader.options(startingVersion="earliest", **one_commit()).load(source)
     writer = changes.writeStream.foreachBatch(
         pipeline.write_batch(Graph.open(target), {"Event": events, "Seen": seen}, mode="merge")
     )

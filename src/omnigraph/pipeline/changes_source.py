@@ -64,6 +64,7 @@ class ChangeScan:
     columns: ChangeColumns
     start: str | None
     end: int | None
+    schema_version: int | None
     max_commits: int | None
     max_rows: int | None
 
@@ -76,7 +77,7 @@ class ChangeScan:
         return cls(
             Graph.open(path_of(options), mode="ro").uri, options.get("branch", MAIN), type_name_of(options),
             ChangeColumns(schema, "columns" not in options), options.get("startingversion"),
-            number_of(options, "endingVersion"), max_commits, max_rows,
+            number_of(options, "endingVersion"), number_of(options, "schemaVersion"), max_commits, max_rows,
         )  # fmt: skip
 
 
@@ -103,6 +104,24 @@ class ChangeLog:
         """The offset before the first commit of a version, `earliest` or `latest`."""
         feed = self.feed()
         return offset_after(feed, feed.commits[self._count_before(feed.commits, version) - 1])
+
+    def offset_of_schema(self) -> Offset:
+        """The offset after the last of the commits from `schemaVersion` on that have its columns, else the newest.
+
+        For versions of Spark that do not say where a batch begins.
+        """
+        feed = self.feed()
+        version = self._scan.schema_version
+        if version is None:
+            return offset_after(feed, feed.commits[-1])
+        first = self._count_before(feed.commits, str(version))
+        last = feed.commits[first - 1]
+        for commit in feed.commits[first:]:
+            try:
+                last = self.checked(commit).commit
+            except ChangeFeedSchemaChanged:
+                break
+        return offset_after(feed, last)
 
     def in_versions(self, start: str, end: int | None) -> list[TypeChange]:
         """The changes of the commits of some versions, both included."""
@@ -253,7 +272,7 @@ class ChangesStreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignor
         """
         with keeping_type():
             if start is None:  # before 4.2
-                return self._log.offset_before(LATEST)
+                return self._log.offset_of_schema()
             if self._log.is_at_head(start):
                 return start
             feed = self._log.feed(start)
