@@ -4,10 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install demo tour test test-fast test-slow test-spark-versions mutants check format lint types bench bench-quick clean
+.PHONY: help install demo tour test test-fast test-slow test-spark-smoke test-spark-versions mutants check format lint types bench bench-quick clean
 
 help: ## show what can be made
-	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-20s %s\n", $$1, $$2}'
 
 $(STAMP): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -32,6 +32,9 @@ test-fast: $(STAMP) ## unit tests and everything quick that needs no second proc
 
 test-slow: $(STAMP) ## the long randomised runs, and every mutant
 	$(BIN)/python -m pytest -m slow -s
+
+test-spark-smoke: $(STAMP) ## a few steps on Spark 4.0 to 4.2; installs them, some 450 MB each
+	$(BIN)/python -m pytest tests/versions -m slow
 
 test-spark-versions: $(STAMP) ## the tests of Spark on 4.0 to 4.3, each in an environment of its own; VERSIONS="4.0 4.1" for some
 	$(BIN)/python -m tests.versions.run $(VERSIONS)

@@ -48,7 +48,7 @@ def one_round(directory: Path, *, beside: bool) -> tuple[throughput.Outcome, lis
     if optimizer is not None:
         out, _ = optimizer.communicate(timeout=120)
         did = json.loads(out)
-    throughput.check(graph, "upkeep", ["main"])
+    throughput.check(graph, "upkeep", writers, outcome)
     return outcome, did
 
 
@@ -62,7 +62,7 @@ def measure(directory: Path) -> Table:
             outcomes.append(outcome)
             did = [a + b for a, b in zip(did, done, strict=True)]
             print(f"  {name}: {outcome}", flush=True)
-    rates = {name: statistics.median(o.commits_per_second for o in outcomes) for name, outcomes in found.items()}
+    rates = {name: statistics.median(o.writes_per_second for o in outcomes) for name, outcomes in found.items()}
     calm = statistics.mean((rates[ALONE], rates[AGAIN]))
     p99 = {name: statistics.median(o.p99 for o in outcomes) for name, outcomes in found.items()}
     return Table(

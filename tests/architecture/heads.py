@@ -62,6 +62,7 @@ IMPORTED = {
     "lance.commit": {"CommitConflictError"},
     "lance.file": {"LanceFileReader", "LanceFileSession"},
     "lance.fragment": {"DataFile", "FragmentMetadata", "write_fragments"},
+    "lance.otel": {"register_lance_metrics_recorder", "snapshot_lance_metrics"},
     "lance.optimize": {"Compaction", "CompactionTask"},
     "lance.schema": {"LanceSchema"},
 }

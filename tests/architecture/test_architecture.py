@@ -132,3 +132,31 @@ def test_nothing_catches_everything() -> None:
             if isinstance(node, ast.ExceptHandler) and where(path) not in MAY_CATCH_ALL:
                 caught = ast.unparse(node.type) if node.type else "everything"
                 assert caught not in ("everything", "Exception", "BaseException"), f"{where(path)} catches {caught}"
+
+
+READS_STORES = ("storage/", "versioning/", "write/", "maintenance/", "pipeline/")
+
+
+def wordless_asserts(source: str) -> list[str]:
+    """Assertions that would fail without a word of what they met."""
+    return [ast.unparse(n) for n in ast.walk(ast.parse(source)) if isinstance(n, ast.Assert) and n.msg is None]
+
+
+@EVERY_FILE
+def test_what_meets_data_says_what_it_met(path: Path) -> None:
+    """Where data comes from a store or a user, even what should never happen has a message."""
+    if where(path).startswith(READS_STORES):
+        assert wordless_asserts(path.read_text()) == []
+
+
+TESTS = Path(__file__).parents[1]
+
+
+@pytest.mark.parametrize("name", ["history/driver.py", "history/checker.py", "history/log.py", "support/invariants.py"])
+def test_what_checks_histories_says_what_it_met(name: str) -> None:
+    """pytest explains the assertions of test files only."""
+    assert wordless_asserts((TESTS / name).read_text()) == []
+
+
+def test_a_wordless_assert_is_seen() -> None:
+    assert wordless_asserts("def f(x):\n    assert x\n    assert x, 'said'") == ["assert x"]

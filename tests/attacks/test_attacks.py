@@ -19,6 +19,7 @@ from omnigraph import Graph
 from omnigraph.errors import (
     CorruptGraph,
     ExpectedVersionMismatch,
+    HistoricalVersionReclaimed,
     KeyConflict,
     OmnigraphError,
     OutcomeUnknown,
@@ -31,6 +32,7 @@ from omnigraph.storage.effects import AppendRows, ReplaceRows
 from omnigraph.storage.failpoints import Point
 from omnigraph.storage.layout import table_path, version_file
 from omnigraph.storage.staged import write_rows
+from omnigraph.versioning import history
 from omnigraph.versioning.plan import KeysAbsent, Pin, PublishPlan
 from omnigraph.versioning.staging import open_table, stage_change
 from omnigraph.versioning.store import Settings, mint, ticks
@@ -38,7 +40,7 @@ from omnigraph.write.coverage import fold
 from omnigraph.write.rows import batch_from_rows
 from omnigraph.write.validation import Findings, Places
 from tests.conftest import SCHEMA
-from tests.support.graphs import while_armed
+from tests.support.graphs import publish_nothing, while_armed
 from tests.support.rows import knows, person
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -143,6 +145,35 @@ def test_01_a_swap_into_an_emptied_slot_never_counts(tmp_path: Path, with_floor:
     is_visible = "stale" in names(Graph.open(graph.uri))
     assert is_visible is with_floor, "without the floor the attack succeeds: acknowledged and never seen"
     assert (commit.manifest_version == Graph.open(graph.uri).snapshot().version) is with_floor
+
+
+@pytest.mark.parametrize("later", [0, history.INLINE_MAX], ids=["recent", "settled"])
+def test_01_a_swap_that_did_not_count_is_no_version_for_readers(tmp_path: Path, later: int) -> None:
+    """Its file lies there until the next cleanup. What a tag keeps beside it is still read."""
+    graph = Graph.init(tmp_path / "g", SCHEMA)
+    graph.load([person("first")])
+    graph.tags.create("base-of-the-writer")
+    writer, others = Graph.open(graph.uri), Graph.open(graph.uri)
+    slot = graph.snapshot().version + 1
+
+    def overtake() -> None:
+        failpoints.arm(None)
+        for i in range(6):
+            others.load([person(f"p{i}")])
+        manifest_cleanup(others)
+
+    with while_armed({Point.BEFORE_SWAP: overtake}):
+        commit = writer.load([person("stale")]).commit
+    assert commit is not None
+    for _ in range(later):
+        publish_nothing(graph)
+    assert (Path(graph.uri) / "__manifest" / version_file(slot)).exists()
+    for handle in (graph, writer, Graph.open(graph.uri)):
+        with pytest.raises(HistoricalVersionReclaimed):
+            handle.snapshot_at_version(slot)
+        assert handle.snapshot_at_version(slot - 1).version == slot - 1
+        kept = handle.snapshot_at_version(commit.manifest_version)
+        assert kept.commit_id == commit.graph_commit_id
 
 
 def test_03_recovery_deletes_no_data_and_a_withdrawn_owner_cannot_publish(tmp_path: Path) -> None:

@@ -13,13 +13,12 @@ import pytest
 from omnigraph import Graph
 from omnigraph.errors import OmnigraphError
 from omnigraph.versioning import history
-from omnigraph.versioning.plan import PublishPlan
 from omnigraph.versioning.store import mint
 from tests.attacks.test_attacks import plan_of
 from tests.conftest import SCHEMA
 from tests.maintenance.scenes import sweep
 from tests.support.damage import flipped, replaced
-from tests.support.graphs import EXPIRED, expire_intents
+from tests.support.graphs import EXPIRED, expire_intents, publish_nothing
 from tests.support.rows import knows, person
 
 PARTS = (
@@ -42,7 +41,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("control") / "g"
     graph = Graph.init(root, SCHEMA)
     for _ in range(history.INLINE_MAX):
-        _publish_nothing(graph)
+        publish_nothing(graph)
     sweep(graph)
     graph.load([*(person(f"p{i}") for i in range(150)), knows("p1", "p2")])
     graph.tags.create("v0")
@@ -61,17 +60,6 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     listed = {"pins": [f"{entry.location}@{2**63 + 5}"], "objects": ["__changes/x.json"]}
     graph._store.objects.put_new_json(f"__gc/{mint()}.json", listed)
     return root
-
-
-def _publish_nothing(graph: Graph) -> None:
-    repository = graph._repository
-    state, _ = repository.refs.tip("main").swap_base()
-    repository.publisher.publish(
-        PublishPlan(
-            commit_id=mint(), branch="main", native_branch=None, base_version=state.version, base_head=state.head,
-            kind="load", schema_hash=state.schema_hash, changes=(), pins={},
-        )
-    )  # fmt: skip
 
 
 def control_files(root: Path) -> list[Path]:

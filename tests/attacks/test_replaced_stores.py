@@ -19,6 +19,8 @@ from omnigraph.errors import OmnigraphError, OutcomeUnknown, StagedDataGone, Sto
 from omnigraph.storage import failpoints
 from omnigraph.storage.failpoints import Point
 from omnigraph.storage.layout import version_file
+from omnigraph.versioning.store import Settings
+from tests.maintenance.scenes import sweep
 from tests.support.graphs import EXPIRED, SMALL, armed, knows, people, while_armed
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -89,6 +91,55 @@ def test_no_write_is_acknowledged_after_the_store_is_gone(graph: Graph, how: str
             graph.load({"Person": people(f"lost{number}")})
     moved = Graph.open(tmp_path / "elsewhere")
     assert names(moved) == {"ann"}
+
+
+ASKED: dict[str, Callable[[Graph], object]] = {
+    "main": lambda g: g.snapshot(),
+    "branch": lambda g: g.snapshot("dev"),
+    "another branch": lambda g: g.snapshot("other"),
+    "tag": lambda g: g.snapshot("v1"),
+    "commit": lambda g: g.snapshot("01J0000000000000000000000A"),
+    "version": lambda g: g.snapshot_at_version(2),
+    "rows": lambda g: g.rows("node:Person", "dev"),
+    "branches": lambda g: g.branches.list(),
+    "one branch": lambda g: g.branches.get("dev"),
+    "tags": lambda g: g.tags.list(),
+    "commits": lambda g: list(g.commits.walk()),
+    "intents": lambda g: g.recovery.list(),
+    "audit": lambda g: g.recovery.audit(),
+    "load": lambda g: g.load({"Person": people("late")}),
+    "load of a branch": lambda g: g.load({"Person": people("late")}, branch="dev"),
+    "branch create": lambda g: g.branches.create("new"),
+    "branch delete": lambda g: g.branches.delete("dev"),
+    "tag create": lambda g: g.tags.create("new"),
+    "tag delete": lambda g: g.tags.delete("v1"),
+}
+
+
+@pytest.mark.parametrize("how", ["moved", "emptied"])
+@pytest.mark.parametrize("warm", [True, False])
+def test_while_the_store_is_away_every_answer_is_that_there_is_no_graph(
+    graph: Graph, tmp_path: Path, how: str, warm: bool
+) -> None:
+    """As `Graph.open` says: not that the graph is corrupt, that a branch is gone, or that there are no tags."""
+    graph.branches.create("dev")
+    graph.tags.create("v1")
+    graph = Graph.open(graph.uri)
+    if warm:
+        assert {graph.rows("node:Person", at).num_rows for at in ("main", "dev", "v1")} == {1}
+    shutil.move(graph.uri, tmp_path / "elsewhere")
+    if how == "emptied":
+        Path(graph.uri).mkdir()
+    found = {}
+    for name, ask in ASKED.items():
+        with pytest.raises(OmnigraphError) as caught:
+            ask(graph)
+        found[name] = caught.value.code
+    assert found == dict.fromkeys(ASKED, "graph_not_found")
+    shutil.rmtree(graph.uri, ignore_errors=True)
+    shutil.move(tmp_path / "elsewhere", graph.uri)
+    assert [tag.name for tag in graph.tags.list()] == ["v1"]
+    assert graph.rows("node:Person", "dev").num_rows == 1
 
 
 def test_a_write_whose_store_goes_before_its_swap_is_not_acknowledged(graph: Graph, tmp_path: Path) -> None:
@@ -288,6 +339,30 @@ def test_a_tag_that_is_created_while_the_store_is_away_is_not_acknowledged(
     assert [tag.name for tag in graph.tags.list()] == ["v1"]
 
 
+@pytest.mark.parametrize("back_at", [Point.BRANCH_UNCLAIMED, None])
+def test_a_branch_that_is_deleted_while_the_store_is_away_is_not_called_deleted(
+    graph: Graph, tmp_path: Path, back_at: Point | None
+) -> None:
+    graph.branches.create("side")
+    elsewhere = tmp_path / "elsewhere"
+
+    def leave() -> None:
+        os.rename(graph.uri, elsewhere)
+
+    def come_back() -> None:
+        os.rename(graph.uri, tmp_path / "debris")
+        os.rename(elsewhere, graph.uri)
+
+    actions = {Point.BRANCH_BEFORE_CLOSE: leave} | ({} if back_at is None else {back_at: come_back})
+    with while_armed(actions), pytest.raises(StoreReplaced):
+        graph.branches.delete("side")
+    if back_at is None:
+        come_back()
+    assert [each.name for each in Graph.open(graph.uri).branches.list()] == ["main", "side"]
+    graph.branches.delete("side")
+    assert [each.name for each in graph.branches.list()] == ["main"]
+
+
 def test_a_branch_whose_manifest_is_not_in_the_store_gives_its_name_back(graph: Graph, tmp_path: Path) -> None:
     def lose() -> None:
         shutil.move(newest_file(graph.uri, "__manifest/tree/*"), tmp_path)
@@ -339,6 +414,51 @@ def test_a_thread_that_reads_while_another_publishes_does_not_take_the_store_for
     with while_armed({Point.OBJECT_BEFORE_PROBE: publish}):
         assert graph.snapshot().version == 4
     assert names(graph) == {"ann", "bob", "cyd"}
+
+
+def test_a_version_whose_file_goes_before_it_was_looked_at_is_not_the_newest(graph: Graph) -> None:
+    """It was read, and nothing is known of its file: an absent one is not taken for the same."""
+    names(graph)
+    Graph.open(graph.uri).load({"Person": people("bob")})
+    newest = Path(graph.uri) / "__manifest" / version_file(3)
+    probes = itertools.count(1)
+
+    def lose() -> None:
+        if next(probes) == 3:  # is there a version 3? a version 4? and then the look at the file of version 3
+            failpoints.arm(None)
+            newest.unlink()
+
+    with while_armed({Point.OBJECT_BEFORE_PROBE: lose}):
+        graph.snapshot()
+    with pytest.raises(StoreReplaced):
+        graph.snapshot()
+
+
+def test_an_old_state_is_not_the_newest_because_the_slot_behind_it_is_empty(graph: Graph) -> None:
+    """A tag keeps its version, and a collector has taken those that followed."""
+    late = Graph.open(graph.uri, settings=Settings(stale_base=-1.0))
+    other = Graph.open(graph.uri)
+    other.tags.create("kept")
+    assert names(late) == {"ann"}
+    for name in ("bob", "cyd"):
+        other.load({"Person": people(name)})
+    sweep(other)
+    assert names(late) == {"ann", "bob", "cyd"}
+
+
+def test_a_store_in_which_a_deleted_branch_is_there_again_is_another_one(graph: Graph, tmp_path: Path) -> None:
+    """The end of a branch is a version without a commit: a shorter history has the same head."""
+    graph.branches.create("dev")
+    native = graph.repository.head("dev").native_branch
+    backup = tmp_path / "backup"
+    shutil.copytree(graph.uri, backup)
+    graph.branches.delete("dev")
+    tip = graph.repository.tips.of("dev", native)
+    closed = tip.state()
+    assert closed.closed
+    restored(graph, backup)
+    with pytest.raises(StoreReplaced):
+        tip.state()
 
 
 def moved_at(point: Point, graph: Graph, elsewhere: Path) -> dict[str, Callable[[], None]]:

@@ -12,8 +12,8 @@ import pytest
 from omnigraph import Graph
 from omnigraph.storage import failpoints
 from omnigraph.storage.failpoints import Point
-from omnigraph.versioning import group
 from omnigraph.versioning.group import Authorship, Gathering, Member
+from omnigraph.versioning.store import Settings
 from omnigraph.write import attempts
 from tests.attacks.test_attacks import plan_of
 from tests.support.graphs import SMALL, knows, people
@@ -21,21 +21,18 @@ from tests.support.graphs import SMALL, knows, people
 LONG = 60.0
 
 
+PATIENT = Settings(group_wait=LONG, group_near=LONG)
+"""So patient that a wait which should end by itself is told from one that ran out."""
+
+
 @pytest.fixture
 def graph(tmp_path: Path) -> Graph:
-    return Graph.init(tmp_path / "g", SMALL)
+    return Graph.open(Graph.init(tmp_path / "g", SMALL).uri, settings=PATIENT)
 
 
 @pytest.fixture
 def member(graph: Graph) -> Member:
     return Member(plan_of(graph, "mine"))
-
-
-@pytest.fixture(autouse=True)
-def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So long that a wait which should end by itself is told from one that ran out."""
-    monkeypatch.setattr(group, "_LINGER_SECONDS", LONG)
-    monkeypatch.setattr(group, "_NEAR_SECONDS", LONG)
 
 
 class Comer:
@@ -76,7 +73,7 @@ def lingering(gathering: Gathering, member: Member) -> threading.Thread:
 
 @pytest.mark.parametrize("how", ["joins", "passes by", "ends"])
 def test_it_waits_until_the_other_joins_passes_by_or_ends(graph: Graph, member: Member, how: str) -> None:
-    gathering = Gathering()
+    gathering = Gathering(LONG, LONG)
     theirs = plan_of(graph, "theirs")
     with ExitStack() as stack:
         comer = Comer(gathering, member.authorship)
@@ -91,12 +88,9 @@ def test_it_waits_until_the_other_joins_passes_by_or_ends(graph: Graph, member: 
 
 
 @pytest.mark.parametrize("why", ["of another author", "takes long", "for a while only"])
-def test_it_does_not_wait_until_everybody_is_there(member: Member, monkeypatch: pytest.MonkeyPatch, why: str) -> None:
-    if why == "takes long":
-        monkeypatch.setattr(group, "_NEAR_SECONDS", 0.0)
-    if why == "for a while only":
-        monkeypatch.setattr(group, "_LINGER_SECONDS", 0.01)
-    gathering = Gathering()
+def test_it_does_not_wait_until_everybody_is_there(member: Member, why: str) -> None:
+    wait = 0.01 if why == "for a while only" else LONG
+    gathering = Gathering(wait, near=0.0 if why == "takes long" else LONG)
     author = "somebody else" if why == "of another author" else member.authorship[0]
     comer = Comer(gathering, (author, *member.authorship[1:]))
     waiting = lingering(gathering, member)
@@ -136,30 +130,26 @@ def test_writes_of_several_tables_keep_nobody_waiting(graph: Graph) -> None:
     assert graph.rows("node:Person").num_rows == 4
 
 
-def test_preparing_one_by_one_is_no_lock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attempts, "_MAX_WAIT_SECONDS", 0.01)
+def test_preparing_one_by_one_is_no_lock() -> None:
     passed = threading.Event()
 
     def second() -> None:
-        with attempts.one_by_one(is_small=True):
+        with attempts.one_by_one(is_small=True, patience=0.01):
             passed.set()
 
-    with attempts.one_by_one(is_small=True):
+    with attempts.one_by_one(is_small=True, patience=LONG):
         thread = threading.Thread(target=second)
         thread.start()
         assert passed.wait(LONG), "who has waited for a while goes on"
         thread.join()
-        with attempts.one_by_one(is_small=False):
+        with attempts.one_by_one(is_small=False, patience=LONG):
             assert attempts._preparing.locked(), "a large write leaves it alone"
     assert not attempts._preparing.locked()
 
 
-def test_writes_wait_for_the_preparation_of_others_on_a_local_disk_only(
-    root: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_writes_wait_for_the_preparation_of_others_on_a_local_disk_only(root: str) -> None:
     """On S3 preparing is waiting for requests, which are made side by side."""
-    graph = Graph.init(root, SMALL)
-    monkeypatch.setattr(attempts, "_MAX_WAIT_SECONDS", LONG)
+    graph = Graph.open(Graph.init(root, SMALL).uri, settings=Settings(prepare_wait=LONG))
     done = threading.Event()
 
     def write() -> None:
@@ -167,7 +157,7 @@ def test_writes_wait_for_the_preparation_of_others_on_a_local_disk_only(
         graph.mutate('query q() { insert Person { name: "bob" } }')
         done.set()
 
-    with attempts.one_by_one(is_small=True):
+    with attempts.one_by_one(is_small=True, patience=LONG):
         thread = threading.Thread(target=write)
         thread.start()
         if root.startswith("s3://"):

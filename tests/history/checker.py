@@ -110,8 +110,14 @@ class Checker:
                 expected |= EXPECTED_OF_MOVES
             if any(each.ended > away.begun for away in self.aways):  # a handle may have seen what was written meanwhile
                 expected |= {"store_replaced"}
+            if each.do == "tag" and self._overlaps_untag(each):  # it was deleted before its creator looked for it
+                expected |= {"store_replaced"}
             if code not in expected:
                 self.report.find(f"unexpected error {code}", each)
+
+    def _overlaps_untag(self, tag: Operation) -> bool:
+        rivals = (o for o in self.operations if o.do == "untag" and o.arguments["name"] == tag.arguments["name"])
+        return any(rival.invoked < tag.ended and rival.ended > tag.invoked for rival in rivals)
 
     def _overlaps_away(self, each: Operation) -> bool:
         return any(each.invoked < away.ended and each.ended > away.begun for away in self.aways)

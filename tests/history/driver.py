@@ -110,7 +110,7 @@ class Driver:
 
     def _signal(self, name: str, number: int) -> None:
         pid = self.running[name].pid
-        assert pid is not None
+        assert pid is not None, f"{name} was not started"
         os.kill(pid, number)
 
     def _kill(self, name: str) -> None:
@@ -236,7 +236,7 @@ class Driver:
 
     def _add_faults(self) -> None:
         """Some requests of the next moments are lost, cut short, late or refused."""
-        assert self.proxy is not None
+        assert self.proxy is not None, "faults need a proxy"
         self.proxy.rules = [rule for rule in self.proxy.rules if rule.used < rule.times][-20:]
         for _ in range(self.chance.randrange(1, 5)):
             action = self.chance.choice(

@@ -14,7 +14,7 @@ import pytest
 
 from omnigraph import Graph
 from omnigraph.cli.main import run
-from omnigraph.errors import CorruptGraph, TypeNotFound
+from omnigraph.errors import CorruptGraph, OmnigraphError, TypeNotFound
 from omnigraph.maintenance.fsck import FsckReport
 from omnigraph.storage.digests import MAX_INLINE
 from omnigraph.storage.effects import AppendRows
@@ -130,6 +130,39 @@ def test_a_zeroed_block_of_a_vector_index_is_found(graph: Graph) -> None:
         assert "main@" in text_of(report)
         assert deep(graph, type_name="Tag").is_clean
         assert not deep(graph, type_name="Doc").is_clean
+
+
+def test_a_flipped_bit_in_the_newest_version_file_changes_no_answer(tmp_path: Path) -> None:
+    """Nothing has recorded its checksum yet: what it says is checked by what it leads to."""
+    graph = Graph.init(tmp_path / "g", SCHEMA)
+    for name in ("a", "b"):
+        graph.load({"Tag": [{"name": name}]})
+    newest = min((Path(graph.uri) / "__manifest" / "_versions").iterdir())
+    body = newest.read_bytes()
+    wanted = graph.snapshot().version, contents(graph)
+    number = bytes([0x18, wanted[0]])  # the field of a Lance manifest that holds its version
+    places = [body.rindex(b"string"), *(at + 1 for at in range(len(body)) if body.startswith(number, at))]
+    bits = [8 * at + bit for at in places for bit in range(8)]
+    refused = 0
+    for bit in (*bits, *random.Random(7).sample(range(8 * len(body)), 100)):
+        with replaced(newest, flipped(body, bit)):
+            try:
+                found = Graph.open(graph.uri, mode="ro").snapshot().version, contents(graph)
+            except OmnigraphError:
+                refused += 1
+                continue
+        assert found == wanted, bit
+    assert refused > 10
+
+
+def test_a_column_type_that_is_none_is_a_typed_error(tmp_path: Path) -> None:
+    graph = Graph.init(tmp_path / "g", SCHEMA)
+    graph.load({"Tag": [{"name": "a"}]})
+    entry = graph.snapshot().table("node:Tag")
+    pin = Path(graph.uri) / entry.location / "_versions" / f"d{entry.staged_version}.manifest"
+    body = pin.read_bytes()
+    with replaced(pin, flipped(body, 8 * body.rindex(b"string"))), pytest.raises(OmnigraphError):
+        Graph.open(graph.uri, mode="ro").rows("node:Tag")
 
 
 def test_damage_says_who_needs_the_file_and_what_does_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

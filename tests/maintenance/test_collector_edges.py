@@ -11,12 +11,15 @@ import pytest
 
 from omnigraph import Graph
 from omnigraph.errors import ConflictError
+from omnigraph.maintenance.collector import CONTROL
 from omnigraph.maintenance.roots import Retention, find_roots
 from omnigraph.storage.failpoints import Point
-from omnigraph.storage.layout import manifest_path, table_path
+from omnigraph.storage.layout import STAGING, manifest_path, table_path
+from omnigraph.versioning import history
 from omnigraph.versioning.store import Settings, mint
 from tests.attacks.test_attacks import plan_of
-from tests.support.graphs import SMALL, crash_at, people, while_armed
+from tests.maintenance.scenes import age_everything, files_below, sweep
+from tests.support.graphs import SMALL, crash_at, people, publish_nothing, while_armed
 from tests.support.invariants import check_every_version
 
 pytestmark = pytest.mark.filterwarnings("ignore:keeping . versions leaves little")
@@ -135,3 +138,56 @@ def test_what_an_unfinished_write_stands_on_is_a_root(graph: Graph) -> None:
     graph.load({"Person": people("more")}, branch="dev")
     pins = find_roots(graph.repository, retention, graph._store.store_clock()).pins
     assert (adopted.location, adopted.staged_version) in pins
+
+
+def test_claims_stay_when_a_table_could_not_be_cleaned(graph: Graph) -> None:
+    """The next run still has to find what the deleted branch leaves behind."""
+    graph.branches.create("dev")
+    graph.branches.delete("dev")
+    location, version = _pin(graph)
+    pin = Path(graph.uri) / location / "_versions" / f"d{version}.manifest"
+    body = pin.read_bytes()
+    pin.unlink()
+    report = sweep(Graph.open(graph.uri))
+    assert [table.table_key for table in report.tables if table.error] == ["node:Person"]
+    assert [branch.name for branch in graph.repository.refs.every_incarnation()] == ["dev"]
+    pin.write_bytes(body)
+    sweep(Graph.open(graph.uri))
+    assert graph.repository.refs.every_incarnation() == []
+
+
+def test_scratch_files_of_a_live_write_stay_however_old(graph: Graph) -> None:
+    live, dead = mint(), mint()
+    for commit_id in (live, dead):
+        scratch = Path(graph.uri) / STAGING / commit_id / "part-0"
+        scratch.parent.mkdir(parents=True)
+        scratch.write_text("scratch")
+    age_everything(graph, 8 * 86_400)
+    graph.repository.intents.begin(
+        commit_id=live, kind="load", actor=None, branch="main", native_branch=None, base_version=1, entries=[]
+    )
+    graph.maintenance.cleanup(3, confirm=True)
+    assert files_below(graph, STAGING) == {f"{STAGING}/{live}/part-0"}
+
+
+def test_settled_history_that_a_kept_version_names_stays_however_old(graph: Graph) -> None:
+    for _ in range(history.INLINE_MAX):
+        publish_nothing(graph)
+    commits = [commit.graph_commit_id for commit in graph.commits.walk()]
+    assert graph.repository.head().extents
+    age_everything(graph, 8 * 86_400)
+    preview = Graph.open(graph.uri, mode="ro", settings=HURRIED).maintenance.cleanup(1)
+    assert CONTROL not in [table.table_key for table in preview.tables]
+    graph.maintenance.cleanup(1, confirm=True)
+    assert [commit.graph_commit_id for commit in Graph.open(graph.uri).commits.walk()] == commits
+
+
+def test_the_grace_of_a_version_begins_when_it_was_replaced(graph: Graph) -> None:
+    """It was the newest until a moment ago: readers may have just opened it, though it is old itself."""
+    version = graph.snapshot().version
+    age_everything(graph, 7200)
+    patient = Graph.open(graph.uri)
+    patient.load({"Person": people("now")})
+    report = patient.maintenance.cleanup(1, confirm=True)
+    assert report.manifest_versions_removed == version - 1
+    assert patient.rows("node:Person", version).num_rows == 5

@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 
 from omnigraph import Graph
-from omnigraph.storage import durability
 from omnigraph.storage.layout import manifest_path
 from omnigraph.storage.locks import advisory_lock
 from tests.maintenance.scenes import contents, sweep
@@ -33,7 +32,9 @@ class Disk:
         self.files: set[Path] = set()
         self.names: dict[Path, set[str]] = {}
 
-    def sync(self, path: Path) -> None:
+    def fsync(self, descriptor: int) -> None:
+        """What the operating system is asked for, instead of a real flush."""
+        path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
         if path.is_dir():
             self.names[path] = set(os.listdir(path))
         else:
@@ -59,7 +60,7 @@ class Disk:
 def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
     found = Disk()
     monkeypatch.delenv("OMNIGRAPH_FSYNC")
-    monkeypatch.setattr(durability, "_sync", found.sync)
+    monkeypatch.setattr(os, "fsync", found.fsync)
     return found
 
 

@@ -117,6 +117,40 @@ def test_a_node_that_goes_meets_a_new_edge_at_its_target(graph: Graph) -> None:
     refused(graph, lambda g: g.load({"Knows": knows(("c", "d"))}), EndpointConflict)
 
 
+def decided(graph: Graph, strategy: str, rival: Callable[[Graph], object]) -> None:
+    """A rival takes away the conflict that a strategy has decided: the merge is refused, and right when repeated."""
+    other = Graph.open(graph.uri)
+    with once_at(Point.INTENT_COMPLETED, lambda: rival(other)), pytest.raises(ConflictError) as caught:
+        graph.branches.merge("dev", strategy=strategy)
+    assert caught.value.retryable
+    assert graph.branches.merge("dev", strategy=strategy).conflicts == ()
+    check_every_version(graph.uri)
+
+
+def test_an_edge_that_was_left_out_meets_the_return_of_its_node(graph: Graph) -> None:
+    graph.load({"Knows": knows(("c", "d"))}, branch="dev")
+    graph.delete("Person", ["d"])
+    decided(graph, "ours", lambda g: g.load({"Person": people("d")}))
+    assert graph.rows("edge:Knows").num_rows == 2
+
+
+def test_a_node_that_was_kept_meets_the_end_of_its_edge(graph: Graph) -> None:
+    graph.delete("Person", ["d"], "dev")
+    graph.load({"Knows": [{"id": "late", "from": "c", "to": "d"}]})
+    decided(graph, "ours", lambda g: g.delete("Knows", ["late"]))
+    assert graph.entity_at("node:Person", "d") is None
+
+
+def test_a_row_that_was_kept_meets_its_old_value(graph: Graph) -> None:
+    graph.load({"Person": [{"name": "d", "age": 1}]}, mode="merge", branch="dev")
+    graph.load({"Person": [{"name": "d", "age": 2}]}, mode="merge")
+    before = people("d")
+    decided(graph, "ours", lambda g: g.load({"Person": [{**before[0], "age": None}]}, mode="merge"))
+    found = graph.entity_at("node:Person", "d")
+    assert found is not None
+    assert found["age"] == 1
+
+
 def test_an_edge_between_nodes_that_arrive_with_it_needs_nothing_of_the_target(graph: Graph) -> None:
     diverge(graph)
     graph.load({"Person": people("x", "y")}, branch="dev")

@@ -8,7 +8,7 @@ import random
 import shutil
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,13 @@ from hypothesis import strategies as st
 
 from omnigraph import Graph
 from omnigraph.errors import MergeConflict
-from omnigraph.storage import difference, failpoints
+from omnigraph.storage import failpoints
 from omnigraph.storage.failpoints import Point
+from omnigraph.versioning.store import Settings
 from omnigraph.write.coverage import fold
 from tests.property.merge_model import ENDS, Clash, Conflict, Merge, Prop, State, Type, text
 from tests.property.schema_steps import CHANGES, WEIGHTS, value
-from tests.support.graphs import EXPIRED, Crash
+from tests.support.graphs import Crash
 
 KEY = Prop("k", "String", nullable=False, is_key=True)
 START = {
@@ -49,6 +50,7 @@ class World:
 
     graph: Graph
     chance: random.Random
+    settings: Settings
     heads: dict[str, str] = field(default_factory=dict)
     states: dict[str, State] = field(default_factory=dict)
     parents: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -219,7 +221,7 @@ def crashing_merge(world: World, branch: str) -> None:
         pass
     finally:
         failpoints.arm(None)
-    world.graph = Graph.open(world.graph.uri, settings=EXPIRED)
+    world.graph = Graph.open(world.graph.uri, settings=replace(world.settings, lease=0.0, lease_margin=0.0))
     world.graph.recovery.run()
     if world.graph.commits.head(branch).kind == "recovery":  # rolled back: a commit that changes nothing
         world.committed(branch, world.state(branch))
@@ -228,7 +230,7 @@ def crashing_merge(world: World, branch: str) -> None:
 
 
 def reopen(world: World, branch: str) -> None:
-    world.graph = Graph.open(world.graph.uri)
+    world.graph = Graph.open(world.graph.uri, settings=world.settings)
 
 
 def compact(world: World, branch: str) -> None:
@@ -260,11 +262,12 @@ def read(graph: Graph, at: str) -> dict[str, dict[str, dict[str, Any]]]:
 
 def run(seed: int, length: int) -> None:
     folder = Path(tempfile.mkdtemp(prefix="omnigraph-model-"))
-    few = difference.FEW_ROWS
-    difference.FEW_ROWS = random.Random(seed).choice([0, 0, few])  # tables here are small: let row ids decide as well
+    few = random.Random(seed).choice([0, 0, None])  # tables here are small: let row ids decide as well
     try:
-        graph = Graph.init(folder / "g", text(START, START))
-        world = World(graph, random.Random(seed))
+        Graph.init(folder / "g", text(START, START))
+        chosen = Settings(diff_few_rows=few)
+        graph = Graph.open(folder / "g", settings=chosen)
+        world = World(graph, random.Random(seed), chosen)
         head = graph.commits.head().graph_commit_id
         world.heads["main"], world.parents[head] = head, ()
         world.states[head] = State(dict(START), {i: {} for i in START})
@@ -280,7 +283,6 @@ def run(seed: int, length: int) -> None:
         for commit in world.chance.sample(sorted(reachable), min(5, len(reachable))):
             assert read(world.graph, commit) == world.states[commit].public(), "an old commit changed"
     finally:
-        difference.FEW_ROWS = few
         shutil.rmtree(folder, ignore_errors=True)
 
 

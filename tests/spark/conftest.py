@@ -7,6 +7,8 @@ import warnings
 
 import pytest
 
+from tests.spark.connect import REMOTE
+
 
 @pytest.fixture(scope="session")
 def spark():
@@ -14,6 +16,12 @@ def spark():
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        remote = os.environ.get(REMOTE)
+        if remote is not None:
+            session = pipeline.session(remote)
+            yield session
+            session.stop()
+            return
         # Up to four attempts of a task: without the second number a local master has one. The variable is set by
         # the tests that run some of these tests on a cluster.
         session = pipeline.session(os.environ.get("SPARK_MASTER", "local[2,4]"))

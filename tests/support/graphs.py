@@ -13,7 +13,8 @@ from omnigraph import Graph
 from omnigraph.errors import NotFound
 from omnigraph.storage import failpoints
 from omnigraph.storage.failpoints import Point
-from omnigraph.versioning.store import Settings
+from omnigraph.versioning.plan import PublishPlan
+from omnigraph.versioning.store import Settings, mint
 
 SMALL = """
 node Person { name: String @key  age: I32? }
@@ -52,6 +53,18 @@ def twins(*txns: str, value: int = 0) -> dict[str, list[dict[str, Any]]]:
     """The same transactions for both twin tables."""
     rows = [{"txn": txn, "value": value} for txn in txns]
     return {"Left": rows, "Right": rows}
+
+
+def publish_nothing(graph: Graph) -> None:
+    """A commit that changes no table: the cheapest way to a long history."""
+    repository = graph.repository
+    state, _ = repository.refs.tip("main").swap_base()
+    repository.publisher.publish(
+        PublishPlan(
+            commit_id=mint(), branch="main", native_branch=None, base_version=state.version, base_head=state.head,
+            kind="load", schema_hash=state.schema_hash, changes=(), pins={},
+        )
+    )  # fmt: skip
 
 
 @contextmanager

@@ -102,7 +102,7 @@ def _check_branch(graph: Graph, branch: Branch, reader: _Reader, checked: Checke
             continue
         except VersionNotFound:
             break
-        assert snapshot.version == version
+        assert snapshot.version == version, f"{snapshot} was asked for as version {version}"
         _check_snapshot(graph, snapshot, reader)
         if is_open and not (has_gap and previous is None):
             _check_link(branch, previous, snapshot, commits)
@@ -112,7 +112,8 @@ def _check_branch(graph: Graph, branch: Branch, reader: _Reader, checked: Checke
     assert previous is not None, f"{branch.name} has no version at all"
     if is_open:
         assert graph.snapshot(branch.name).version == previous.version, f"{branch.name}: the head is not the last"
-        assert graph.commits.head(branch.name).graph_commit_id == previous.commit_id
+        head = graph.commits.head(branch.name)
+        assert head.graph_commit_id == previous.commit_id, f"{branch.name}: {head} is not of the last {previous}"
     return previous
 
 
@@ -127,8 +128,8 @@ def _check_lineage(newest_first: list[GraphCommit]) -> None:
     if not merged:
         for child, parent in pairwise(newest_first):
             assert child.parent_commit_id == parent.graph_commit_id, f"{child} does not follow {parent}"
-    assert newest_first[-1].parent_commit_id is None
-    assert newest_first[-1].kind == "init"
+    oldest = newest_first[-1]
+    assert (oldest.parent_commit_id, oldest.kind) == (None, "init"), f"{oldest} is no beginning"
 
 
 def _check_link(
@@ -136,18 +137,22 @@ def _check_link(
 ) -> None:
     commit = commits[snapshot.commit_id]
     if previous is None:
-        assert snapshot.commit_id == (branch.base_commit or commit.graph_commit_id)
+        begun = branch.base_commit or commit.graph_commit_id
+        assert snapshot.commit_id == begun, f"{branch.name} begins with {snapshot.commit_id}, not with {begun}"
         return
     assert commit.parent_commit_id == previous.commit_id, f"version {snapshot.version} skips its parent"
-    assert commit.manifest_version == snapshot.version
-    assert (commit.manifest_branch, commit.native_branch) == (branch.name, branch.native_branch)
+    assert commit.manifest_version == snapshot.version, f"version {snapshot.version} is of {commit}"
+    place = (commit.manifest_branch, commit.native_branch)
+    assert place == (branch.name, branch.native_branch), f"version {snapshot.version} of {branch} is of {commit}"
     if snapshot.schema_hash != previous.schema_hash:  # tables come, go and change their names
         return
     touched = {k for k, e in snapshot.tables.items() if e.staged_version != previous.tables[k].staged_version}
     for key in touched:
-        assert snapshot.tables[key].commit_id == commit.graph_commit_id
-        step = snapshot.tables[key].table_version - previous.tables[key].table_version
-        assert step == 1 or (step > 1 and commit.merged_parent_commit_id is not None)
+        entry = snapshot.tables[key]
+        assert entry.commit_id == commit.graph_commit_id, f"{entry} has moved in {commit}"
+        step = entry.table_version - previous.tables[key].table_version
+        is_merge = commit.merged_parent_commit_id is not None
+        assert step == 1 or (step > 1 and is_merge), f"{key} goes {step} versions on in {commit}"
 
 
 def _check_snapshot(graph: Graph, snapshot: Snapshot, reader: _Reader) -> None:

@@ -41,7 +41,7 @@ def environment() -> dict[str, str]:
 
 def _folder() -> Path:
     named = os.environ.get(FOLDER)
-    return Path(named) if named else Path.home() / ".cache" / "omnigraph-test-venvs"
+    return Path(named) if named else Path(sys.prefix) / "spark-versions"
 
 
 def _run(command: list[str], version: str) -> None:

@@ -11,6 +11,7 @@ import pytest
 from tests.versions.environments import HERE, VERSIONS, NotInstallable, environment, python_of
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.processes
 @pytest.mark.timeout(2000)

@@ -9,7 +9,7 @@ import io
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, TextIO
 
 import typer
@@ -93,7 +93,9 @@ def root(
     context: typer.Context,
     show_version: Annotated[bool, typer.Option("-v", "--version", help="The same as `omnigraph version`.")] = False,
     json: Annotated[bool, typer.Option("--json", help="With --version: print JSON.")] = False,
-    trace_io: Annotated[bool, typer.Option("--trace-io", help="Count the calls to storage, on stderr.")] = False,
+    trace_io: Annotated[
+        bool, typer.Option("--trace-io", help="Count the calls and requests to storage, on stderr.")
+    ] = False,
 ) -> None:
     """A versioned property-graph lakehouse: typed nodes and edges with branches, commits and time travel."""
     if trace_io:
@@ -110,16 +112,23 @@ def root(
 
 
 def _count_calls(context: typer.Context) -> None:
-    """Say at the end of the command which calls it made to storage."""
-    from omnigraph.storage import calls
+    """Say at the end of the command which calls it made to storage, and how many requests an object store got."""
+    from omnigraph.storage import calls, requests
 
-    counts = calls.start()
+    counts, before = calls.start(), requests.so_far()
 
-    def tell() -> None:
+    def print_counts() -> None:
         calls.stop()
-        note("storage calls: " + (", ".join(f"{kind} {n}" for kind, n in sorted(counts.items())) or "none"))
+        note(f"storage calls: {_listed(counts)}")
+        sent = requests.so_far() - before
+        if sent:
+            note(f"requests to the object store: {sent.total()} ({_listed(sent)})")
 
-    context.call_on_close(tell)
+    context.call_on_close(print_counts)
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{kind} {count}" for kind, count in sorted(counts.items())) or "none"
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

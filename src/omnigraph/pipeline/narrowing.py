@@ -179,7 +179,7 @@ class Narrowing:
     def _follow(self, key: str, rows: pa.Table) -> None:
         """The nodes at both ends, and other edges of the same sources, belong to the question."""
         edge = self._catalog.type_of(key)
-        assert isinstance(edge, EdgeType)
+        assert isinstance(edge, EdgeType), f"{key} has no ends"
         for end in ends_of(edge):
             self._suspects.setdefault(Stream(ID, end.node_key), set()).update(rows[end.column].to_pylist())
         if SOURCES in part_streams(edge, True):

@@ -211,7 +211,7 @@ class _Bucket:
     def sources(self, stream: Stream) -> None:
         """Every source has as many edges as `@card` allows, those of the graph counted."""
         edge = self._screening.catalog.type_of(stream.table_key)
-        assert isinstance(edge, EdgeType)
+        assert isinstance(edge, EdgeType), f"{stream.table_key} has no sources"
         both, present = self._loaded(stream), self._present(stream)
         if present.num_rows:
             mine = pc.is_in(present[VALUE], value_set=whole(both[VALUE]))

@@ -60,7 +60,7 @@ class LoadTerms:
     dedupe_edges: bool = False
 
     def __post_init__(self) -> None:
-        assert self.mode in MODES
+        assert self.mode in MODES, f"{self.mode!r} is no mode of a load"
 
     @property
     def limit(self) -> int:

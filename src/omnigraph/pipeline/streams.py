@@ -37,7 +37,7 @@ def streams_of(entity: EntityType, rows: pa.Table, wanted: Sequence[str]) -> dic
         elif what == SOURCES:
             found[Stream(SOURCES, key)] = counted(rows["src"])
         elif what == ENDS:
-            assert isinstance(entity, EdgeType)
+            assert isinstance(entity, EdgeType), f"{key} has no ends"
             columns: dict[str, list[pa.ChunkedArray]] = {}
             for end in ends_of(entity):
                 if end.column != "src" or SOURCES not in wanted:  # counted sources are ends as well

@@ -141,7 +141,7 @@ def _python_error(lines: Sequence[str]) -> str | None:
     """The last line of the first Python traceback: the class and the message of the error."""
     begun = False
     for line in lines:
-        if line.strip().startswith("Traceback (most recent call last)"):
+        if line.endswith("Traceback (most recent call last):"):
             begun = True
         elif begun and not line[0].isspace():
             return line.strip()

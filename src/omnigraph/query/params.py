@@ -142,7 +142,7 @@ def _float(value: Any, scalar: Scalar) -> float:
         number: float | None = float(value)
     except (OverflowError, TypeError, ValueError):
         raise _Unfit(f"{_shown(value)} is outside the {scalar} range") from None
-    assert number is not None
+    assert number is not None, "a float is a number"
     if not math.isfinite(number):
         raise _Unfit("expected a finite number")
     number = single(number) if scalar is Scalar.F32 else number

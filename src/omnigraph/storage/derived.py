@@ -105,7 +105,7 @@ class DerivedStore:
         return sorted(self._objects.list(f"{DERIVED}/{prefix}"), key=lambda info: info.modified, reverse=True)
 
     def _mapped(self, path: str) -> Array | None:
-        assert self._root is not None
+        assert self._root is not None, f"{path} is on an object store and cannot be mapped"
         file = self._root / DERIVED / path
         try:
             return np.memmap(file, np.uint8, mode="r")

@@ -70,17 +70,20 @@ class RowPlaces:
 
 def difference(
     base: Table | None, head: Table | None, base_columns: Sequence[str], head_columns: Sequence[str], *,
-    by_row_id: bool = False,
+    by_row_id: bool = False, few_rows: int | None = None,
 ) -> Difference:  # fmt: skip
     """The rows that differ, each side with its own columns. None is a table that is not there.
 
-    `by_row_id`: one row id means one row in both versions. True only of a version and its descendants.
+    `by_row_id`: one row id means one row in both versions. True only of a version and its descendants. Up to
+    `few_rows` rows of files that differ, `FEW_ROWS` where nothing is given, are compared as a whole.
     """
-    removed, added = differing_places(base, head, by_row_id=by_row_id)
+    removed, added = differing_places(base, head, by_row_id=by_row_id, few_rows=few_rows)
     return Difference(read_places(base, base_columns, removed), read_places(head, head_columns, added))
 
 
-def differing_places(base: Table | None, head: Table | None, *, by_row_id: bool = False) -> tuple[RowPlaces, RowPlaces]:
+def differing_places(
+    base: Table | None, head: Table | None, *, by_row_id: bool = False, few_rows: int | None = None
+) -> tuple[RowPlaces, RowPlaces]:
     """Where the rows lie that only the older version holds, and those that only the newer one does. Reads no row."""
     if base is None or head is None or base.path != head.path:
         removed, added = (RowPlaces(tuple(table.fragments) if table else ()) for table in (base, head))
@@ -89,7 +92,8 @@ def differing_places(base: Table | None, head: Table | None, *, by_row_id: bool 
     gone, came = _masked(base, head, before, after)
     lost = [held.fragment for file, held in before.items() if file not in after]
     fresh = [held.fragment for file, held in after.items() if file not in before]
-    if by_row_id and min(_rows(base, lost), _rows(head, fresh)) > FEW_ROWS:
+    few = FEW_ROWS if few_rows is None else few_rows
+    if by_row_id and min(_rows(base, lost), _rows(head, fresh)) > few:
         old, new = _row_ids(base, lost), _row_ids(head, fresh)
         gone |= _only_in(old, new)
         came |= _only_in(new, old)

@@ -23,7 +23,7 @@ from omnigraph.storage.layout import GraphRoot
 from omnigraph.storage.options import switch
 
 _MAX_REMEMBERED = 4096
-_QUICK_SECONDS = 0.0005
+QUICK_SECONDS = 0.0005
 _START_WRITING = 2
 _sync_file_range = getattr(ctypes.CDLL(None), "sync_file_range", None)
 """Of Linux; elsewhere flushing begins with the flush."""
@@ -34,13 +34,25 @@ if _sync_file_range is not None:
 class Durability:
     """Knows whether, and where, to flush."""
 
-    def __init__(self, root: GraphRoot, *, enabled: bool | None = None) -> None:
+    def __init__(
+        self,
+        root: GraphRoot,
+        *,
+        enabled: bool | None = None,
+        quick_seconds: float = QUICK_SECONDS,
+        starts_writing: bool = _sync_file_range is not None,
+    ) -> None:
+        """`quick_seconds`: a flush that takes longer is of a slow disk. `starts_writing`: several files are written out
+        before the first is waited for.
+        """
         wanted = switch("OMNIGRAPH_FSYNC")
         self._enabled = root.is_local and (wanted if enabled is None else enabled)
         self._root = Path(root.uri)
         self._settled: set[Path] = set()
         self._ahead: dict[str, None] = {}
         self._lock = threading.Lock()
+        self._quick_seconds = quick_seconds
+        self._starts_writing = starts_writing
 
     def sync_files(self, paths: Iterable[str]) -> None:
         """Flush files (relative to the root), their directories, and above those whatever may be new."""
@@ -49,7 +61,7 @@ class Durability:
         files = [self._root / name for name in paths if name not in self._ahead]
         folders = {path.parent for path in files}
         fresh = {parent for folder in folders for parent in self._unsettled(folder)}
-        if len(files) > 1:
+        if len(files) > 1 and self._starts_writing:
             with translated("flushing to disk"):
                 for path in files:
                     _begin(path)
@@ -91,7 +103,7 @@ class Durability:
             while rest and was_quick:
                 begun = time.perf_counter()
                 _sync(rest.popleft())
-                was_quick = time.perf_counter() - begun < _QUICK_SECONDS
+                was_quick = time.perf_counter() - begun < self._quick_seconds
             if rest:
                 list(self._flushers.map(_sync, rest))
 

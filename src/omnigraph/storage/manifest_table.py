@@ -4,9 +4,10 @@
 after the version that was read is free. That alone is not enough (a slot can be free because cleanup emptied it), so
 the caller also keeps the time rules of the publisher.
 
-On a local disk each version says, in the metadata of its schema, what the checksums of its data file and of the version
-file before it are. The former is compared whenever the rows are read, both by `fsck --deep`; the newest version file
-alone has no record until the next commit.
+On a local disk each version says, in the metadata of its schema, what its number is and what the checksums of its data
+file and of the version file before it are. Number and data file are compared whenever the rows are read, both checksums
+by `fsck --deep`. A file cannot hold its own checksum, so the newest version file has a record only after the next
+commit. Until then, what it says is checked by what it leads to: a file of that number, and rows of that checksum.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ from omnigraph.storage.presence import missing_files
 from omnigraph.storage.tables import data_file
 
 _MAGIC = b"LANC"
-_DATA_DIGEST, _PREVIOUS_DIGEST = b"omnigraph:data", b"omnigraph:previous"
+_DATA_DIGEST, _PREVIOUS_DIGEST, _NUMBER = b"omnigraph:data", b"omnigraph:previous", b"omnigraph:version"
 _CREATE_ATTEMPTS = 3
 _VERSION_FILE = re.compile(r"/\d{20}\.manifest$")
 _BLOCK_BYTES = 4 << 20
@@ -67,7 +68,8 @@ class ManifestVersion:
     @property
     def schema(self) -> pa.Schema:
         """Columns and metadata; the format stamp is in the metadata."""
-        return self.dataset.schema
+        with translated(f"reading the schema of {self.location} version {self.version}"):
+            return self.dataset.schema
 
     @property
     def path(self) -> str:
@@ -95,6 +97,13 @@ class ManifestVersion:
         wanted = self.data_digest
         if wanted is None or self.digester is None or not self.digester.is_recording:
             return
+        number = (self.schema.metadata or {}).get(_NUMBER)
+        if number is not None and number != str(self.version).encode():
+            raise CorruptGraph(
+                f"a version file of {self.location} is damaged: it says that it is version {self.version} and version "
+                f"{number.decode(errors='replace')}",
+                hint=f"restore the newest files of {self.location}/_versions from a copy of the store",
+            )
         for path in self.data_files():
             if self.digester.measure(path) != wanted:
                 raise damaged(path)
@@ -153,7 +162,7 @@ class ManifestStore:
                 rows, uri, mode="overwrite", enable_stable_row_ids=True, storage_options=self._options
             )
         names = [str(file.path) for fragment in fragments for file in fragment.files]
-        schema = self._labelled(rows.schema, f"{location}/data/{names[0]}")
+        schema = self._labelled(rows.schema, f"{location}/data/{names[0]}", 1)
         for attempt in range(_CREATE_ATTEMPTS):
             try:
                 with translated(f"creating {location}"):
@@ -237,7 +246,7 @@ class ManifestStore:
             fragment = self._files.write(base.dataset, base.location, rows)
         hit(Point.MANIFEST_WRITTEN)
         data = f"{base.location}/data/{data_file(fragment)}"
-        schema = self._labelled(rows.schema, data, f"{base.location}/{version_file(base.version)}")
+        schema = self._labelled(rows.schema, data, base.version + 1, base.path)
         self._require_in_store(base, [*needed, data])
         self._durability.sync_files([*flush_first, data])
         hit(Point.BEFORE_SWAP)
@@ -271,11 +280,11 @@ class ManifestStore:
                 hint="nothing was published: repeat the write",
             )
 
-    def _labelled(self, schema: pa.Schema, data: str, previous: str | None = None) -> pa.Schema:
-        """The schema of a version with the digests of its data file and of the version file before it."""
+    def _labelled(self, schema: pa.Schema, data: str, number: int, previous: str | None = None) -> pa.Schema:
+        """The schema of a version with its number and the digests of its data file and of the version before it."""
         if not self._digester.is_recording:
             return schema
-        labels = {**(schema.metadata or {}), _DATA_DIGEST: str(self._digester.measure(data))}
+        labels = {**(schema.metadata or {}), _DATA_DIGEST: str(self._digester.measure(data)), _NUMBER: str(number)}
         if previous is not None:
             with suppress(MissingData):  # a collector has just removed it: the swap decides
                 labels[_PREVIOUS_DIGEST] = str(self._digester.measure(previous))

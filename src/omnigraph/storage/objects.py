@@ -32,6 +32,7 @@ from omnigraph.errors import (
     StoreUnavailable,
     Unsupported,
 )
+from omnigraph.storage import requests
 from omnigraph.storage.calls import record
 from omnigraph.storage.checksums import open_json, seal_json
 from omnigraph.storage.durability import Durability
@@ -42,6 +43,7 @@ from omnigraph.storage.options import client_timeout
 
 _PUT_ATTEMPTS = 4
 _PUT_PAUSE = 0.05
+_LIST_PAGE = _DELETED_TOGETHER = 1_000
 _TEMPORARY = re.compile(r"#\d+$")
 """Names that a local store gives to unfinished puts: listings hide them and nobody can address them."""
 
@@ -70,6 +72,7 @@ class ObjectStore:
                 # Reading must not create the directory: opening a missing graph leaves no trace.
                 self._store: LocalStore | S3Store | None = LocalStore(root.uri) if Path(root.uri).is_dir() else None
             else:
+                requests.watch()
                 parts = urlsplit(root.uri)
                 timeout = dt.timedelta(seconds=client_timeout(options))
                 self._store = S3Store(
@@ -149,7 +152,13 @@ class ObjectStore:
         raise StoreUnavailable(f"writing {path} failed: the store keeps contradicting itself", hint="try again")
 
     def _put(self, path: str, body: Any) -> None:
+        self._sends("put")
         obstore.put(self._opened, path, body, mode="create", use_multipart=False)
+
+    def _sends(self, kind: str, count: int = 1) -> None:
+        """Requests that follow, or have been made. Calls to a local disk are none."""
+        if not self.root.is_local:
+            requests.sent(kind, count)
 
     def put_new_json(self, path: str, value: Any, *, flush: bool = True) -> bool:
         """`put_new` of compact JSON with its checksum."""
@@ -160,6 +169,7 @@ class ObjectStore:
         if self._store is None:
             return None
         record("object get")
+        self._sends("get")
         with translated(f"reading {path}"):
             try:
                 return bytes(obstore.get(self._store, path).bytes())
@@ -168,6 +178,7 @@ class ObjectStore:
 
     def get_range(self, path: str, begin: int, end: int) -> pa.Buffer:
         """The bytes `begin` to `end` of an object, not copied."""
+        self._sends("get")
         with translated(f"reading {path}"):
             return pa.py_buffer(obstore.get_range(self._opened, path, start=begin, end=end))
 
@@ -206,6 +217,7 @@ class ObjectStore:
                         return None
                     modified = dt.datetime.fromtimestamp(facts.st_mtime, dt.UTC)
                     return _Head(modified, f"{facts.st_ino}-{facts.st_size}-{facts.st_mtime_ns}")
+                self._sends("head")
                 found = obstore.head(self._store, path)
                 return _Head(found["last_modified"], found["e_tag"] or str(found["last_modified"]))
             except (FileNotFoundError, NotADirectoryError):
@@ -227,11 +239,13 @@ class ObjectStore:
         if self._store is None:
             return []
         record("object list")
+        self._sends("list")
         with translated(f"listing {prefix}"):
             try:
                 batches = [entry for batch in obstore.list(self._store, prefix) for entry in batch]
             except FileNotFoundError:
                 return []
+        self._sends("list", max(0, len(batches) - 1) // _LIST_PAGE)  # pages after the first
         found = [ObjectInfo(e["path"], e["size"], e["last_modified"]) for e in batches]
         return sorted(found, key=lambda info: info.path)
 
@@ -242,6 +256,7 @@ class ObjectStore:
         record("object list")
         with translated(f"listing {prefix}"):
             try:
+                self._sends("list")
                 return any(len(batch) > 0 for batch in obstore.list(self._store, prefix, chunk_size=1))
             except FileNotFoundError:
                 return False
@@ -254,6 +269,7 @@ class ObjectStore:
         record("object delete")
         with translated(f"deleting {names[0]}"):
             if not self.root.is_local:
+                self._sends("delete", 1 + (len(names) - 1) // _DELETED_TOGETHER)
                 obstore.delete(self._opened, names)
                 return
             for name in names:

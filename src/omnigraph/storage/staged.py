@@ -49,7 +49,7 @@ class Staged:
 
 MAX_HASHED_ROWS = 256
 _ROWS_AT_ONCE = 8192
-_MAX_MASKED = 4096
+MAX_MASKED = 4096
 """More masked rows than this cost more, at each write, than loading the indexes again."""
 _FIRST_DETACHED = 2**63
 
@@ -79,7 +79,7 @@ def _described(store: TableStore, base: Table, written: FragmentMetadata, hashes
 
 def read_rows(store: TableStore, base: Table, fragments: Sequence[WrittenFragment], columns: Sequence[str]) -> pa.Table:
     """Some columns of rows that were written for a table and that no version of it names yet."""
-    kinds = pa.schema([base.dataset.schema.field(name) for name in columns])
+    kinds = pa.schema([base.schema.field(name) for name in columns])
     with translated(f"reading rows of {base.path}"):
         files = [f"{base.dataset.uri}/data/{fragment.file}" for fragment in fragments]
         readers = [LanceFileReader(file, storage_options=store.options, columns=list(columns)) for file in files]
@@ -202,7 +202,7 @@ def commit_detached(
     hit(Point.TABLE_STAGED)
     fragments = None if known is None else _with_added(dataset, known, added)
     gone = base.masked if masked is None else masked
-    if not keeps_indexes or sum(map(len, gone.values())) > _MAX_MASKED:
+    if not keeps_indexes or sum(map(len, gone.values())) > MAX_MASKED:
         return store.remember(_with_deletions(Table(base.path, dataset, fragments=fragments), base, gone))
     return store.remember(Table(base.path, dataset, base.index_home, fragments, gone))
 

@@ -108,7 +108,8 @@ class Table:
     @property
     def schema(self) -> pa.Schema:
         """Physical columns."""
-        return self.dataset.schema
+        with translated(f"reading the schema of {self.path}"):
+            return self.dataset.schema
 
     @property
     def fragments(self) -> dict[int, FragmentMetadata]:

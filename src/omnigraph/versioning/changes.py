@@ -130,7 +130,9 @@ def has_changes(commit: GraphCommit) -> bool:
 def states_around(repository: Repository, commit: GraphCommit) -> tuple[ManifestState, ManifestState]:
     """The states before and after a commit that has a parent."""
     # The version before a commit's own is its first parent's state, also where a branch begins.
-    base = repository.state_at(commit.manifest_branch, commit.native_branch, commit.manifest_version - 1)
+    base = repository.state_at(
+        commit.manifest_branch, commit.native_branch, commit.manifest_version - 1, commit.parent_commit_id
+    )
     return base, repository.at(commit)
 
 

@@ -31,7 +31,7 @@ from omnigraph.storage.decode import (
     as_optional_commit_id,
     decoding,
 )
-from omnigraph.storage.layout import REFS, is_name, quoted, unquoted
+from omnigraph.storage.layout import REFS, TAG_COPIES, is_name, quoted, tag_name, unquoted
 from omnigraph.storage.objects import ObjectInfo, ObjectStore
 
 MAIN = "main"
@@ -125,6 +125,17 @@ def check_name(name: str, what: str = "branch") -> None:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """The newest generation of every branch but main, one that no branch at all has gone beyond and lost, and the names
+    of tags that have a second record.
+    """
+
+    newest: list[ClaimStatus]
+    retired: int
+    tagged: frozenset[str]
+
+
 class Claims:
     """Reads and writes claims. Claims never change, so each is read once.
 
@@ -172,8 +183,8 @@ class Claims:
         """The newest generation of one name, or of every name but main; one listing."""
         return _newest(self._objects.list(REFS if name is None else f"{REFS}/{quoted(name)}/"))
 
-    def survey(self) -> tuple[list[ClaimStatus], int]:
-        """The newest generation of every name but main, and one that no branch at all has gone beyond and lost.
+    def survey(self) -> Survey:
+        """Every name in use, from one listing.
 
         A collector says which generations may be gone before it removes a claim, so whoever does not see a claim any
         more sees that, if it looks there last: the name sorts last, and only a local store lists in another order.
@@ -181,7 +192,8 @@ class Claims:
         listed = self._objects.list(REFS)
         last = self._objects.list(_RETIRED) if self._objects.root.is_local else listed
         retired = (int(i.path.removeprefix(_RETIRED)) for i in last if i.path.startswith(_RETIRED))
-        return _newest(listed), max(retired, default=0)
+        tags = frozenset(tag_name(info.path) for info in listed if info.path.startswith(f"{TAG_COPIES}/"))
+        return Survey(_newest(listed), max(retired, default=0), tags)
 
     def every(self) -> list[Branch]:
         """Every generation of every name that has a claim, deleted ones included; not main."""
@@ -207,7 +219,7 @@ class Claims:
 
     def close(self, branch: Branch, token: str) -> bool:
         """Delete the branch: from now on no write on it counts. False when somebody else has."""
-        return self._objects.put_new(_path(branch.name, branch.generation, "closed"), token.encode())
+        return self._objects.put_new(closed_path(branch), token.encode())
 
     def raise_floor(self, native_branch: str | None, version: int) -> None:
         """Say that versions below may be gone, before they are. Lower floors are not needed any more."""
@@ -289,3 +301,8 @@ def _path(name: str, generation: int, part: str) -> str:
 def claim_path(name: str, generation: int) -> str:
     """The object of a claim."""
     return _path(name, generation, "json")
+
+
+def closed_path(branch: Branch) -> str:
+    """The object that deletes a branch."""
+    return _path(branch.name, branch.generation, "closed")

@@ -111,7 +111,14 @@ def table_delta(
         found = everything(before_table, after_table, base_columns, head_columns)
     else:
         by_row_id = lineal and is_one_family(base, head)
-        found = difference(before_table, after_table, base_columns, head_columns, by_row_id=by_row_id)
+        found = difference(
+            before_table,
+            after_table,
+            base_columns,
+            head_columns,
+            by_row_id=by_row_id,
+            few_rows=store.settings.diff_few_rows,
+        )
     before = in_shape(found.removed, base.entity, shape) if base else shape.arrow_schema.empty_table()
     after = in_shape(found.added, head.entity, shape) if head else shape.arrow_schema.empty_table()
     return net_delta(shape, before, after)

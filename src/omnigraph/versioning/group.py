@@ -39,8 +39,6 @@ from omnigraph.versioning.store import GraphStore, ticks
 
 MAX_MEMBERS = 64
 MAX_CLAIMS = 1_000
-_LINGER_SECONDS = 0.005
-_NEAR_SECONDS = 0.01
 Authorship = tuple[str | None, str, str | None, str]
 """Actor, kind, message and schema. One commit has one of each."""
 
@@ -81,14 +79,16 @@ class Member:
         """The commit, or the error of this very plan."""
         if self._error is not None:
             raise self._error
-        assert self._commit is not None
+        assert self._commit is not None, f"nobody has published or refused {self.plan.commit_id}"
         return self._commit
 
 
 class Gathering:
     """Plans that wait for their turn at one branch, and small writes of this process that will soon be among them."""
 
-    def __init__(self) -> None:
+    def __init__(self, wait: float, near: float) -> None:
+        """`wait`: seconds for which whoever publishes waits at most. `near`: for which a write counts as coming."""
+        self._wait, self._near = wait, near
         self._waiting: list[Member] = []
         self._coming: dict[int, tuple[Authorship, float]] = {}
         self._lock = threading.Lock()
@@ -125,12 +125,12 @@ class Gathering:
     def linger(self, member: Member) -> None:
         """Wait for those who come and could share its commit: it costs the same for many. Never for long."""
         with self._lock:
-            self._all_came.wait_for(lambda: not self._is_somebody_near(member.authorship), _LINGER_SECONDS)
+            self._all_came.wait_for(lambda: not self._is_somebody_near(member.authorship), self._wait)
 
     def _is_somebody_near(self, wanted: Authorship) -> bool:
         """Somebody who has been preparing for long meets something slow: an embedding, a store far away."""
         now = time.monotonic()
-        return any(mine == wanted and now - begun < _NEAR_SECONDS for mine, begun in self._coming.values())
+        return any(mine == wanted and now - begun < self._near for mine, begun in self._coming.values())
 
     def take(self, first: Member) -> list[Member]:
         """A member and those after it that can share its commit; they wait no longer."""

@@ -34,6 +34,7 @@ from omnigraph.errors import (
 from omnigraph.storage.calls import calls_of_write
 from omnigraph.storage.layout import pin_file
 from omnigraph.storage.manifest_table import ManifestVersion
+from omnigraph.storage.requests import since_write_began
 from omnigraph.versioning import history
 from omnigraph.versioning.claims import Claims, ClaimStatus
 from omnigraph.versioning.commits import MAINTENANCE, GraphCommit
@@ -206,6 +207,7 @@ class Publisher:
             "commit.published", graph=self._store.root.uri, branch=attempt.plan.branch, commit=commit.graph_commit_id,
             kind=commit.kind, version=commit.manifest_version, actor=commit.actor_id,
             tables=",".join(change.table_key for change in attempt.plan.changes), ms=attempt.milliseconds,
+            requests=None if self._store.root.is_local else since_write_began(),
             storage_calls=sum(calls.values()),
             calls=",".join(f"{kind.replace(' ', '_')}:{count}" for kind, count in sorted(calls.items())) or None,
         )  # fmt: skip

@@ -152,6 +152,7 @@ class Recovery:
 
     def audit(self) -> list[RecoveryRecord]:
         """What recovery has done so far, oldest first."""
+        self._store.require_present()
         found = ((self._store.objects.get_json(i.path), i.path) for i in self._store.objects.list(AUDIT))
         rows = [RecoveryRecord.from_json(value, path) for value, path in found if value is not None]
         return sorted(rows, key=lambda row: (row.created_at, row.operation_id))
@@ -356,6 +357,7 @@ class Recovery:
 
     def list(self) -> list[PendingIntent]:
         """Intents that are not resolved yet; reading changes nothing."""
+        self._store.require_present()
         files = [f for f in self._intents.list() if f.parts != {"aborted"}]
         if not files:
             return []

@@ -17,7 +17,16 @@ from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.layout import manifest_path
 from omnigraph.storage.manifest_table import ManifestVersion
 from omnigraph.storage.presence import missing_files
-from omnigraph.versioning.claims import MAIN, Branch, Claims, ClaimStatus, check_name, claim_path, native_name
+from omnigraph.versioning.claims import (
+    MAIN,
+    Branch,
+    Claims,
+    ClaimStatus,
+    check_name,
+    claim_path,
+    closed_path,
+    native_name,
+)
 from omnigraph.versioning.manifest import ManifestState, RowWriter
 from omnigraph.versioning.publish import Publisher
 from omnigraph.versioning.store import GraphStore, mint, now_us, ticks
@@ -71,6 +80,7 @@ class Refs:
         try:
             return require_readable(tip.state())
         except MissingData as error:
+            self._store.require_present()
             if self._store.objects.holds_any(f"{tip.location}/_versions/"):
                 raise  # the manifest is there: it is another file that is missing, and the error names it
             raise CorruptGraph(
@@ -102,6 +112,7 @@ class Refs:
 
     def not_found(self, name: str) -> BranchNotFound:
         """The error for a name that nobody has, with all names, or those like it where there are many."""
+        self._store.require_present()
         names = [MAIN, *(claim.name for claim in self._claims.newest() if claim.is_open)]
         shown = names
         if len(names) > _MAX_SHOWN:
@@ -115,11 +126,12 @@ class Refs:
         check_name(name)
         if name == MAIN:
             raise NameTaken("'main' exists from the beginning", hint="choose another name")
-        newest, retired = self._claims.survey()
+        survey = self._claims.survey()
+        newest = survey.newest
         _require_free(name, newest)
-        if self._tags.has(name):
+        if name in survey.tagged or self._tags.has_first_record(name):
             raise NameTaken(f"there is a tag {name!r}, and reads could mean either", hint="choose another name")
-        generation = max(retired, *(0, *(claim.generation for claim in newest if claim.name == name))) + 1
+        generation = max(survey.retired, *(0, *(claim.generation for claim in newest if claim.name == name))) + 1
         native = native_name(name, generation, mint())
         state = replace(require_readable(source), branch=name, native_branch=native, version=1)
         born = self._store.manifests.create(manifest_path(native), RowWriter().rows(state))
@@ -160,6 +172,7 @@ class Refs:
         hit(Point.BRANCH_BEFORE_CLOSE)
         deleted_here = self._claims.close(branch, mint())
         hit(Point.BRANCH_UNCLAIMED)
+        self._require_closed(branch)
         with contextlib.suppress(MissingData):  # another process has deleted it, and a collector was there already
             self._publisher.close_branch(self._tips.of(name, branch.native_branch))
         hit(Point.BRANCH_CLOSED)
@@ -167,6 +180,18 @@ class Refs:
         self._tips.forget(branch.native_branch)
         if not deleted_here:
             raise BranchNotFound(f"branch {name!r} was deleted by someone else")
+
+    def _require_closed(self, branch: Branch) -> None:
+        """Refuse to call a branch deleted whose claim is still open in the store that holds main's claim."""
+        claim, main = claim_path(branch.name, branch.generation), claim_path(MAIN, 0)
+        missing = missing_files(self._store.root, [main, claim, closed_path(branch)])
+        is_collected = main not in missing and claim in missing
+        if missing and not is_collected:
+            raise StoreReplaced(
+                f"{self._store.root.uri} was moved or replaced while branch {branch.name!r} was being deleted: "
+                f"{missing[0]} is not there",
+                hint="check the location, then delete the branch again",
+            )
 
     def _require_unused(self, branch: Branch) -> None:
         children = [b.name for b in self._open() if b.parent_native == branch.native_branch]
@@ -190,6 +215,7 @@ class Refs:
 
     def list(self) -> list[Branch]:
         """Main, then every branch by name. No manifest is opened."""
+        self._store.require_present()
         return [Branch(MAIN), *self._open()]
 
 

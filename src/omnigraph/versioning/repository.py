@@ -76,7 +76,9 @@ class Repository:
     def at_version(self, version: int, branch: str = MAIN) -> ManifestState:
         """A branch as it was at one of its manifest versions."""
         claim = self.refs.get(branch)
-        return self.state_at(claim.name, claim.native_branch, version)
+        state = self.state_at(claim.name, claim.native_branch, version)
+        self._require_counted(state)
+        return state
 
     def at_commit(self, commit_id: str) -> ManifestState:
         """The graph as one commit left it."""
@@ -84,7 +86,9 @@ class Repository:
 
     def at(self, commit: GraphCommit) -> ManifestState:
         """The graph as a known commit left it, also when the branch it was made on has been deleted since."""
-        return self.state_at(commit.manifest_branch, commit.native_branch, commit.manifest_version)
+        return self.state_at(
+            commit.manifest_branch, commit.native_branch, commit.manifest_version, commit.graph_commit_id
+        )
 
     def at_time(self, moment: dt.datetime, branch: str = MAIN) -> ManifestState:
         """A branch as it was at a moment: as the last commit up to then left it. A time without a zone is in UTC."""
@@ -92,7 +96,7 @@ class Repository:
         limit = (zoned - _EPOCH) // dt.timedelta(microseconds=1)
         for commit in history.walk(self.store.objects, self.head(branch)):
             if commit.created_at <= limit:
-                return self.state_at(commit.manifest_branch, commit.native_branch, commit.manifest_version)
+                return self.at(commit)
         raise NotFound(
             f"{branch!r} did not exist at {zoned.isoformat()}", hint="`omnigraph log` shows when its commits were made"
         )
@@ -109,7 +113,7 @@ class Repository:
             return self.head(target)
         tag = self.tags.find(target)
         if tag is not None:
-            return self.state_at(tag.branch, tag.native_branch, tag.manifest_version)
+            return self.state_at(tag.branch, tag.native_branch, tag.manifest_version, tag.graph_commit_id)
         try:
             return self.at_commit(target)
         except CommitNotFound:
@@ -178,8 +182,14 @@ class Repository:
             if branch.name != MAIN:
                 yield branch
 
-    def state_at(self, branch: str, native_branch: str | None, version: int) -> ManifestState:
-        """One version of one incarnation of a branch, live or closed."""
+    def state_at(self, branch: str, native_branch: str | None, version: int, head: str | None = None) -> ManifestState:
+        """One version of one incarnation of a branch, live or closed. With `head`, the one that this commit made."""
+        state = self._version(branch, native_branch, version)
+        if head is not None and state.head != head:
+            raise self._reclaimed(state)
+        return state
+
+    def _version(self, branch: str, native_branch: str | None, version: int) -> ManifestState:
         tip = self.tips.of(branch, native_branch)
         seen = tip.remembered(version)
         if seen is not None and self.store.manifests.has_version(tip.location, version):
@@ -189,6 +199,22 @@ class Repository:
         except VersionNotFound:
             raise self._missing_version(branch, native_branch, version) from None
         return read_state(opened, branch, native_branch, tip.known)
+
+    def _require_counted(self, state: ManifestState) -> None:
+        """Refuse a version in a slot that a collector had emptied: its writer found the floor and published elsewhere.
+
+        A version that counts is in the history of its branch under its own number.
+        """
+        if state.version == 1 or state.closed:  # no swap made it, or one without a commit
+            return
+        tip = self.tips.of(state.branch, state.native_branch)
+        commit = tip.known.commits.get(state.head) if tip.known is not None else None
+        if commit is None:
+            if state.version >= self.claims.status(state.native_branch).floor:
+                return
+            commit = history.find(self.store.objects, tip.state(), state.head)
+        if commit is None or (commit.native_branch, commit.manifest_version) != (state.native_branch, state.version):
+            raise self._reclaimed(state)
 
     def _missing_version(self, branch: str, native_branch: str | None, version: int) -> NotFound:
         reclaimed = HistoricalVersionReclaimed(

@@ -22,7 +22,7 @@ from omnigraph.schema.catalog import Catalog
 from omnigraph.storage.calls import CountedPool
 from omnigraph.storage.derived import DerivedStore
 from omnigraph.storage.durability import Durability
-from omnigraph.storage.layout import CLOCKS, GraphRoot
+from omnigraph.storage.layout import CLOCKS, MANIFEST, GraphRoot
 from omnigraph.storage.manifest_table import ManifestStore
 from omnigraph.storage.objects import ObjectStore
 from omnigraph.storage.options import s3_options, seconds, switch, whole_number, with_client_timeout
@@ -51,6 +51,12 @@ class Settings:
     derived: bool = True
     derived_min_rows: int = 50_000
     load_concurrency: int = 8
+    load_block_bytes: int = 8 << 20
+    load_spill_bytes: int = 64 << 20
+    group_wait: float = 0.005
+    group_near: float = 0.01
+    prepare_wait: float = 0.02
+    diff_few_rows: int | None = None
     query_max_rows: int = 50_000_000
     query_max_memory: int = 4 * 2**30
     query_max_seconds: float | None = None
@@ -129,6 +135,14 @@ class GraphStore:
             with self._lock:
                 self._catalogs[schema_hash] = found
         return found
+
+    def require_present(self) -> None:
+        """Raise what opening the graph would, where a local store is away: moved, or not mounted.
+
+        For answers that an empty directory would give as well: that something is not there.
+        """
+        if self.root.is_local and not self.objects.holds_any(f"{MANIFEST}/"):
+            self.manifests.latest(MANIFEST)
 
     def require_writable(self) -> None:
         """Refuse to write through a read-only handle."""

@@ -74,7 +74,13 @@ class Tags:
         tag = Tag(name, state.head, state.branch, state.native_branch, state.version, now_us(), mint())
         if not self._store.objects.put_new_json(tag_path(name), asdict(tag)):
             raise NameTaken(f"tag {name!r} exists", hint="delete it first, or choose another name")
-        self.record_again(tag)
+        if not self._store.objects.put_new_json(tag_path(name, TAG_COPIES), asdict(tag)):
+            # Of a tag whose first record was lost: the place was not free.
+            self._store.objects.delete([tag_path(name)])
+            raise NameTaken(
+                f"tag {name!r} exists, and one of its two records is lost",
+                hint="`omnigraph repair --confirm` restores it; or choose another name",
+            )
         hit(Point.TAG_WRITTEN)
         missing = missing_files(self._store.root, [claim_path(MAIN, 0), tag_path(name), tag_path(name, TAG_COPIES)])
         if missing:
@@ -100,12 +106,13 @@ class Tags:
                 raise
             return copy
 
-    def has(self, name: str) -> bool:
-        """Whether there is a tag of that name; one probe."""
+    def has_first_record(self, name: str) -> bool:
+        """Whether the first record of a tag is there; `Claims.survey` tells of the second. One probe."""
         return self._store.objects.exists(tag_path(name))
 
     def list(self) -> list[Tag]:
         """All tags by name."""
+        self._store.require_present()
         found = (self.find(name) for name in sorted(self.recorded_names(TAGS) | self.recorded_names(TAG_COPIES)))
         return [tag for tag in found if tag is not None]
 

@@ -79,7 +79,7 @@ class BranchTip:
         self.location = manifest_path(native_branch)
         self.rows = RowWriter()
         self._store = store
-        self.gathering = Gathering()
+        self.gathering = Gathering(store.settings.group_wait, store.settings.group_near)
         self._queue = FairLock()
         self._lock = threading.Lock()
         self._known: tuple[ManifestState, ManifestVersion] | None = None

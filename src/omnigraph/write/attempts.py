@@ -13,18 +13,17 @@ from omnigraph.errors import ConflictError, DataError, NotFound
 
 T = TypeVar("T")
 _REPREPARE_LIMIT = 32
-_MAX_WAIT_SECONDS = 0.02
 _preparing = threading.Lock()
 
 
 @contextlib.contextmanager
-def one_by_one(is_small: bool) -> Iterator[None]:
+def one_by_one(is_small: bool, patience: float) -> Iterator[None]:
     """Around the preparation of a write that takes a moment, most of it Python: few rows, on a local disk.
 
     Threads that do it at the same time take the interpreter from each other, and from the one that publishes. It is
-    no lock that anything relies on: who has waited for a while goes on.
+    no lock that anything relies on: who has waited for `patience` seconds goes on.
     """
-    is_first = is_small and _preparing.acquire(timeout=_MAX_WAIT_SECONDS)
+    is_first = is_small and _preparing.acquire(timeout=patience)
     try:
         yield
     finally:

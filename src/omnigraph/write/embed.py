@@ -34,8 +34,8 @@ def with_vectors(entity: EntityType, rows: pa.Table, env: Mapping[str, str] | No
 
 
 def _filled(entity: EntityType, prop: Property, rows: pa.Table, provider: EmbeddingProvider) -> pa.Table:
-    assert prop.embed is not None
-    assert prop.type.dimension is not None
+    assert prop.embed is not None, f"{prop.name} has no @embed"
+    assert prop.type.dimension is not None, f"{prop.name} is no vector"
     vectors, texts = rows[prop.column], rows[entity.property(prop.embed.source).column]
     missing = pc.and_(pc.is_null(vectors), pc.is_valid(texts)).to_numpy()
     if not missing.any():

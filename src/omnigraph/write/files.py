@@ -71,12 +71,18 @@ def _opened(path: str) -> Iterator[Any]:
 
 
 def envelope_chunks(
-    path: str, catalog: Catalog, found: Findings, progress: Progress, *, shown_as: str | None = None
+    path: str,
+    catalog: Catalog,
+    found: Findings,
+    progress: Progress,
+    *,
+    shown_as: str | None = None,
+    block_bytes: int = BLOCK_BYTES,
 ) -> Iterator[Batch]:
     """Batches of a file of envelopes, any types in any order."""
     name = shown_as or path
     for first, block, batches in _ahead(
-        _blocks(path, progress, shown_as), lambda b, first: batches_by_column(b, first, name, catalog)
+        _blocks(path, progress, shown_as, block_bytes), lambda b, first: batches_by_column(b, first, name, catalog)
     ):
         if batches is not None:
             yield from batches
@@ -103,12 +109,14 @@ def _ahead(
             yield begun, oldest, batches.result()
 
 
-def _blocks(path: str, progress: Progress, shown_as: str | None = None) -> Iterator[tuple[int, bytes]]:
+def _blocks(
+    path: str, progress: Progress, shown_as: str | None = None, block_bytes: int = BLOCK_BYTES
+) -> Iterator[tuple[int, bytes]]:
     """Pieces of a file that end with a line, each with the number of its first line."""
     first, begun = 1, [b""]
     length = 0
     with _opened(path) as stream:
-        while data := stream.read(BLOCK_BYTES):
+        while data := stream.read(block_bytes):
             progress(len(data))
             end = data.rfind(b"\n") + 1
             length += data.find(b"\n") if end else len(data)

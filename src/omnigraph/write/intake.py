@@ -30,8 +30,6 @@ from omnigraph.write.validation import (
     no_ids,
 )
 
-SPILL_BYTES = 64 << 20
-
 
 @dataclass(slots=True)
 class Gathered:
@@ -104,7 +102,7 @@ class Intake:
         mine.fresh_ids = mine.fresh_ids and batch.fresh_ids
         mine.count += batch.table.num_rows
         mine.held_bytes += batch.table.nbytes
-        if mine.held_bytes > SPILL_BYTES:
+        if mine.held_bytes > self._store.settings.load_spill_bytes:
             self._spill(mine)
 
     def _spill(self, mine: Gathered) -> None:

@@ -93,7 +93,7 @@ def load_rows(repository: Repository, request: LoadRequest, *, fresh: bool = Tru
 
 
 def _load(txn: WriteTxn, request: LoadRequest) -> LoadResult:
-    with one_by_one(request.is_small and txn.store.root.is_local):
+    with one_by_one(request.is_small and txn.store.root.is_local, txn.store.settings.prepare_wait):
         intake, verdict, rejected, duplicates = _admitted(txn, request)
     counts = {key: mine.count for key, mine in intake.gathered.items()}
     if request.mode != OVERWRITE:
@@ -157,7 +157,7 @@ def _read(
     txn: WriteTxn, request: LoadRequest, found: Findings, skipped: Mapping[str, set[Place]], unique: UniqueEdges | None
 ) -> Intake:
     intake = Intake(txn.store, txn, found)
-    reading = Reading(txn.catalog, found, request.progress, request.ignore_unknown)
+    reading = Reading(txn.catalog, found, request.progress, request.ignore_unknown, txn.store.settings.load_block_bytes)
     for each in request.inputs:
         for batch in each(reading):
             refused = skipped.get(batch.entity.table_key)

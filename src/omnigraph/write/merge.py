@@ -13,7 +13,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from omnigraph.errors import InvalidArgument, MergeConflict, OmnigraphError
-from omnigraph.schema.catalog import Catalog, EntityType
+from omnigraph.schema.catalog import Catalog, EdgeType, EntityType
 from omnigraph.schema.evolve_constraints import added_constraints, joined_constraints, without_constraints
 from omnigraph.schema.format import format_catalog
 from omnigraph.schema.reconcile import Reconciled, reconcile
@@ -291,7 +291,20 @@ class _Merging:
         removed = tuple(
             p.entry.table_key for i, p in self._sides.ours.items() if i not in {t.type_id for t in self._types.values()}
         )
-        return _Plan([*conflicts, *findings.conflicts], merges, findings.requirements, entries, kept, removed)
+        found = [*conflicts, *findings.conflicts]
+        requirements = [*findings.requirements, *self._decided(found)]
+        return _Plan(found, merges, requirements, entries, kept, removed)
+
+    def _decided(self, conflicts: Iterable[Conflict]) -> list[Requirement]:
+        """A strategy chose between rows as they were. Where one of their tables moves, it may have to choose anew."""
+        keys: set[str] = set()
+        for conflict in conflicts:
+            entity = self._types.get(f"{conflict.entity_kind}:{conflict.type_name}")
+            if conflict.resolution is not None and entity is not None:
+                keys.add(entity.table_key)
+                if conflict.kind == ConflictKind.ORPHAN_EDGE and isinstance(entity, EdgeType):
+                    keys |= {end.node_key for end in ends_of(entity)}
+        return [Unmoved(key) for key in sorted(keys)]
 
     def _is_adoptable(self, table_key: str) -> bool:
         entity = self._types[table_key]

@@ -16,6 +16,7 @@ from omnigraph.errors import DataError, InvalidArgument, OmnigraphError
 from omnigraph.schema.catalog import Catalog, EntityType
 from omnigraph.write.files import Progress, envelope_chunks, kind_of, spooled, typed_chunks
 from omnigraph.write.frames import batch_from_table
+from omnigraph.write.inputs.csv_files import BLOCK_BYTES
 from omnigraph.write.inputs.locations import expand_paths, is_pattern, is_uri
 from omnigraph.write.inputs.partition_folders import folders_of
 from omnigraph.write.inputs.source_files import Files
@@ -45,6 +46,7 @@ class Reading:
     found: Findings
     progress: Progress
     ignore_unknown: bool = False
+    block_bytes: int = BLOCK_BYTES
 
 
 Input = Callable[[Reading], Iterator[Batch]]
@@ -94,7 +96,7 @@ def _path_inputs(path: str | os.PathLike[str]) -> list[Input]:
             raise InvalidArgument(f"{name} is an empty directory", hint="name the files to load")
         return [each for file in files for each in _path_inputs(file)]
     if kind_of(name) == "jsonl":
-        return [lambda reading: envelope_chunks(name, reading.catalog, reading.found, reading.progress)]
+        return [lambda reading: _envelope_file(name, reading)]
     folder, file = os.path.split(name)
     stem = file.partition(".")[0]
     kind = {"nodes": "node:", "edges": "edge:"}.get(os.path.basename(folder), "")
@@ -104,7 +106,13 @@ def _path_inputs(path: str | os.PathLike[str]) -> list[Input]:
 def _stream_input(stream: IO[bytes] | IO[str]) -> Input:
     """A stream is kept in a temporary file, because a load may have to read it again."""
     path = spooled(stream)
-    return lambda reading: envelope_chunks(path, reading.catalog, reading.found, reading.progress, shown_as="<stdin>")
+    return lambda reading: _envelope_file(path, reading, shown_as="<stdin>")
+
+
+def _envelope_file(path: str, reading: Reading, *, shown_as: str | None = None) -> Iterator[Batch]:
+    return envelope_chunks(
+        path, reading.catalog, reading.found, reading.progress, shown_as=shown_as, block_bytes=reading.block_bytes
+    )
 
 
 def _typed_inputs(name: str, value: Any) -> list[Input]:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from omnigraph.errors import OmnigraphError, OutcomeUnknown, PreconditionFailed
 from omnigraph.schema.catalog import Catalog
-from omnigraph.storage.calls import begin_write
+from omnigraph.storage import calls, requests
 from omnigraph.storage.crew import HERE, Crew
 from omnigraph.storage.effects import AppendRows, Effect, ReplaceRows, UnwrittenRows
 from omnigraph.storage.layout import pin_file
@@ -44,7 +44,8 @@ class WriteTxn:
         expect_head: str | None = None, idempotency_key: str | None = None, fresh: bool = True,
     ) -> None:  # fmt: skip
         repository.store.require_writable()
-        begin_write()
+        calls.begin_write()
+        requests.begin_write()
         repository.recovery.sweep_if_due()
         self.repository = repository
         self.store = repository.store

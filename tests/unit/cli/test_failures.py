@@ -12,7 +12,9 @@ import pytest
 
 from omnigraph import Graph, errors
 from omnigraph.cli import failures, options
-from omnigraph.cli.commands import version
+from omnigraph.storage import failpoints
+from omnigraph.storage.failpoints import Point
+from tests.support.graphs import while_armed
 from tests.unit.cli.conftest import Cli
 
 
@@ -218,14 +220,12 @@ def test_a_terminal_gets_colours_and_progress(
         (errors.StoreUnavailable("no answer", hint="look"), 1, "error: no answer\n  hint: look\n"),
     ],
 )
-def test_anything_a_command_raises(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch, problem: BaseException, code: int, shown: str
-) -> None:
-    def fail(text: str) -> None:
+def test_anything_a_command_raises(cli: Cli, graph: Graph, problem: BaseException, code: int, shown: str) -> None:
+    def fail() -> None:
         raise problem
 
-    monkeypatch.setattr(version, "print_line", fail)
-    failed = cli("version")
+    with while_armed({Point.OBJECT_BEFORE_PROBE: fail}):
+        failed = cli("log", graph.uri)
     assert (failed.code, failed.out) == (code, "")
     assert failed.err.startswith(shown)
     assert bool(failed.err) == bool(shown)
@@ -239,11 +239,12 @@ def test_the_traceback_is_there_for_those_who_ask(
     assert "RuntimeError: broken" in capsys.readouterr().err
 
 
-def test_warnings_are_one_line_on_stderr(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    def warn(text: str) -> None:
+def test_warnings_are_one_line_on_stderr(cli: Cli, graph: Graph) -> None:
+    def warn() -> None:
+        failpoints.arm(None)
         warnings.warn("something\n   odd", RuntimeWarning, stacklevel=2)
 
-    monkeypatch.setattr(version, "print_line", warn)
-    warned = cli("version")
-    assert (warned.code, warned.out) == (0, "")
-    assert warned.err.splitlines()[0] == "warning: something odd"
+    with while_armed({Point.OBJECT_BEFORE_PROBE: warn}):
+        warned = cli("log", graph.uri)
+    assert warned.code == 0
+    assert warned.err.splitlines() == ["warning: something odd"]

@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from omnigraph import Graph
+from omnigraph.execution.arrow import expansion
 from omnigraph.execution.arrow.governor import Governor, Limits
 from omnigraph.execution.arrow.paths import SearchTree, meet
 from omnigraph.execution.arrow.topology import Adjacency, Arcs, build_adjacency
@@ -118,14 +120,21 @@ def test_a_few_nodes_are_expanded_by_index(uri: str, pattern: str, start: int) -
     assert bag(opened(uri, "btree"), clauses, returned) == bag(opened(uri, "csr"), clauses, returned)
 
 
-def test_the_choice_is_made_again_at_every_hop(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from omnigraph.execution.arrow import expansion
+def followed(folder: Path, nodes: int, each: int) -> str:
+    """A graph in which everybody follows so many others; with as many edges as are worth an index."""
+    graph = Graph.init(folder, SCHEMA.replace(" { id: String? }", ""))
+    froms = np.repeat(np.arange(nodes), each)
+    tos = np.random.default_rng(3).integers(0, nodes, len(froms))
+    assert len(froms) >= expansion.LARGE_TABLE
+    ends = {"from": froms.astype(str).tolist(), "to": tos.astype(str).tolist()}
+    graph.load({"Person": pa.table({"num": range(nodes)}), "Follows": pa.table(ends)})
+    graph.maintenance.ensure_indices()
+    return graph.uri
 
-    monkeypatch.setattr(expansion, "LARGE_TABLE", 0)
-    monkeypatch.setattr(expansion, "SMALL_FRONTIER", 5)
-    Graph.open(uri).maintenance.ensure_indices()
-    graph = opened(uri, "auto")
-    text = "query q() { match { $p: Person { num: 5 }  $p follows{1,4} $q } return { $q.num } }"
+
+def test_the_choice_is_made_again_at_every_hop(tmp_path: Path) -> None:
+    graph = opened(followed(tmp_path / "many", 6_000, 4), "auto")  # more than a few are reached by the fourth hop
+    text = "query q() { match { $p: Person { num: 5 }  $p follows{1,5} $q } return { $q.num } }"
     (operator,) = [o for o in graph.explain(text, analyze=True).operators if o.name == "expand"]
     assert operator.notes == ("index, 1 nodes", "topology, loaded") or operator.notes[-1] == "topology, loaded"
     assert operator.notes[0].startswith("index")
@@ -133,15 +142,10 @@ def test_the_choice_is_made_again_at_every_hop(uri: str, monkeypatch: pytest.Mon
     assert [o.notes for o in again.operators if o.name == "expand"] == [("topology",)]
 
 
-def test_nodes_with_many_edges_are_expanded_by_topology(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from omnigraph.execution.arrow import expansion
-
-    monkeypatch.setattr(expansion, "LARGE_TABLE", 0)
-    Graph.open(uri).maintenance.ensure_indices()
-    clauses = "$p: Person { num: 5 }  $p follows $q"
-    assert notes(opened(uri, "auto"), clauses, "$q.num")["expand"] == ("index, 1 nodes",)
-    monkeypatch.setattr(expansion, "MANY_EDGES", 1)  # everybody follows about three
-    assert notes(opened(uri, "auto"), clauses, "$q.num")["expand"] == ("topology, loaded",)
+@pytest.mark.parametrize(("more", "way"), [(0, "index, 1 nodes"), (1, "topology, loaded")])
+def test_nodes_with_many_edges_are_expanded_by_topology(tmp_path: Path, more: int, way: str) -> None:
+    graph = opened(followed(tmp_path / "g", 10, expansion.MANY_EDGES + more), "auto")
+    assert notes(graph, "$p: Person { num: 5 }  $p follows $q", "$q.num")["expand"] == (way,)
 
 
 def random_graph(rng: np.random.Generator, nodes: int, edges: int) -> tuple[Adjacency, Adjacency]:

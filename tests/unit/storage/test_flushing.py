@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import threading
-import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from omnigraph.errors import StorageError
-from omnigraph.storage import durability
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.layout import GraphRoot
 
@@ -18,35 +18,37 @@ NAMES = ["a/data/1", "a/data/2", "a/_versions/3", "b/data/4"]
 
 @pytest.fixture
 def flushed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, threading.Thread]:
+    """Who has flushed what, as the operating system is told."""
     found: dict[str, threading.Thread] = {}
-    sync = durability._sync
+    fsync = os.fsync
 
-    def recorded(path: Path) -> None:
-        name = str(path.relative_to(tmp_path))
+    def recorded(descriptor: int) -> None:
+        name = str(path_of(descriptor).relative_to(tmp_path))
         assert name not in found, f"{name} is flushed twice"
         found[name] = threading.current_thread()
-        sync(path)
+        fsync(descriptor)
 
-    monkeypatch.setattr(durability, "_sync", recorded)
+    monkeypatch.setattr(os, "fsync", recorded)
     for name in NAMES:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(name)
     return found
 
 
-def flush(root: Path) -> None:
-    Durability(GraphRoot.parse(str(root)), enabled=True).sync_files(NAMES)
+def path_of(descriptor: int) -> Path:
+    return Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+
+
+def flush(root: Path, **how: Any) -> None:
+    Durability(GraphRoot.parse(str(root)), enabled=True, **how).sync_files(NAMES)
 
 
 def folders() -> set[str]:
     return {"a/data", "a/_versions", "b/data", "a", "b", "."}
 
 
-def test_a_quick_disk_needs_no_threads(
-    tmp_path: Path, flushed: dict[str, threading.Thread], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(durability, "_QUICK_SECONDS", 60.0)
-    flush(tmp_path)
+def test_a_quick_disk_needs_no_threads(tmp_path: Path, flushed: dict[str, threading.Thread]) -> None:
+    flush(tmp_path, quick_seconds=60.0)
     assert set(flushed) == {*NAMES, *folders()}
     assert set(flushed.values()) == {threading.current_thread()}
 
@@ -55,25 +57,23 @@ def test_a_slow_disk_flushes_the_rest_at_once(
     tmp_path: Path, flushed: dict[str, threading.Thread], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     together = threading.Barrier(len(NAMES) + len(folders()) - 1)
-    recorded = durability._sync
+    recorded = os.fsync
 
-    def slow(path: Path) -> None:
-        time.sleep(0.002)
-        recorded(path)
-        if path != tmp_path / NAMES[0]:
+    def slow(descriptor: int) -> None:
+        recorded(descriptor)
+        if path_of(descriptor) != tmp_path / NAMES[0]:
             together.wait(60)  # passed only when all the others are being flushed at the same time
 
-    monkeypatch.setattr(durability, "_sync", slow)
-    flush(tmp_path)
+    monkeypatch.setattr(os, "fsync", slow)
+    flush(tmp_path, quick_seconds=0.0)
     assert set(flushed) == {*NAMES, *folders()}
     assert flushed[NAMES[0]] is threading.current_thread()
 
 
 def test_where_writing_cannot_be_begun_it_begins_with_the_flush(
-    tmp_path: Path, flushed: dict[str, threading.Thread], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, flushed: dict[str, threading.Thread]
 ) -> None:
-    monkeypatch.setattr(durability, "_sync_file_range", None)
-    flush(tmp_path)
+    flush(tmp_path, starts_writing=False)
     assert set(flushed) == {*NAMES, *folders()}
 
 

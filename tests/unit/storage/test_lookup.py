@@ -5,10 +5,14 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from omnigraph import Graph
+from omnigraph.errors import CorruptGraph
+from omnigraph.storage.effects import ReplaceRows
 from omnigraph.storage.lookup import locate, rows_by_id
+from omnigraph.storage.staged import MAX_MASKED, apply_effect
 from omnigraph.versioning.staging import open_table
 from omnigraph.write.coverage import fold
 
@@ -79,18 +83,21 @@ def test_any_order_of_writes(graph: Graph, seed: int) -> None:
         assert rows(graph) == expected
 
 
-def test_many_masked_rows_move_the_home_of_the_indexes(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("omnigraph.storage.staged._MAX_MASKED", 3)
-    homes = set()
-    for i in range(10):
-        graph.mutate(DELETE, params={"n": f"p{i}"})
+def test_many_masked_rows_move_the_home_of_the_indexes(graph: Graph) -> None:
+    names = [f"m{i}" for i in range(2 * MAX_MASKED)]
+    graph.load({"P": pa.table({"name": names, "age": pa.nulls(len(names), pa.int32())})})
+    state = graph.repository.head()
+    fold(graph.repository, state, state.tables["node:P"])
+    homes, step = set(), MAX_MASKED // 3
+    for begin in range(0, 5 * step, step):
+        graph.delete("P", names[begin : begin + step])
         entry = graph.snapshot().tables["node:P"]
         table = open_table(graph.repository.store, entry)
         homes.add(table.index_home.version)
-        assert sum(map(len, table.masked.values())) <= 3
-        assert locate(table, [f"p{i}", "p30"], entry.tail).ids == ("p30",)
+        assert sum(map(len, table.masked.values())) <= MAX_MASKED
+        assert locate(table, [names[begin], "p30"], entry.tail).ids == ("p30",)
     assert len(homes) > 1
-    assert rows(graph) == {f"p{i}": 0 for i in range(10, 50)}
+    assert rows(graph).keys() == {*(f"p{i}" for i in range(50)), *names[5 * step :]}
 
 
 def test_rows_are_found_after_the_version_of_the_indexes_was_reclaimed(graph: Graph, tmp_path: Path) -> None:
@@ -107,3 +114,33 @@ def test_rows_are_found_after_the_version_of_the_indexes_was_reclaimed(graph: Gr
     assert rows_by_id(table, ["p0", "p1", "p2"], entry.tail, ["id"])["id"].to_pylist() == ["p2"]
     assert table.index_home is table, "the home was gone"
     assert locate(table, ["p1"], entry.tail).ids == ()
+
+
+@pytest.mark.parametrize("deleted", [False, True], ids=["keys in memory", "the index is asked"])
+@pytest.mark.parametrize("ids", [["new"], ["p3", "new"], ["p3", "new", "nobody"]])
+def test_rows_that_no_index_covers_are_read_beside_those_that_one_does(
+    graph: Graph, deleted: bool, ids: list[str]
+) -> None:
+    """By a process that has written nothing. Deletions that it has not read leave the question to the index."""
+    if deleted:
+        graph.mutate(DELETE, params={"n": "p0"})
+    graph.load({"P": [{"name": "new", "age": 9}]})
+    entry = graph.snapshot().tables["node:P"]
+    there = set(ids) - {"nobody"}
+    table = open_table(Graph.open(graph.uri).repository.store, entry)
+    assert table.uncovered_fragments
+    assert set(rows_by_id(table, ids, entry.tail, ["id"])["id"].to_pylist()) == there
+    table = open_table(Graph.open(graph.uri).repository.store, entry)
+    assert set(locate(table, ids, entry.tail).ids) == there
+
+
+def test_a_row_that_an_index_names_and_that_is_gone_is_not_masked_in_silence(graph: Graph) -> None:
+    """Counts of rows would be wrong ever after."""
+    before = graph.snapshot().tables["node:P"]
+    graph.mutate(DELETE, params={"n": "p1"})
+    entry = graph.snapshot().tables["node:P"]
+    store = Graph.open(graph.uri).repository.store
+    table = open_table(store, entry)
+    table.index_home, table.masked = open_table(store, before), {}
+    with pytest.raises(CorruptGraph, match=r"1 rows .* were to be masked and 0 are there"):
+        apply_effect(store.tables, table, ReplaceRows(("p1",), ()), entry.tail)

@@ -7,6 +7,7 @@ import pytest
 from omnigraph import Graph
 from omnigraph.errors import BranchGone, BranchInUse, BranchNotFound, InvalidArgument, NameTaken, TagNotFound
 from omnigraph.storage.failpoints import Point
+from omnigraph.storage.layout import TAG_COPIES, TAGS, tag_path
 from omnigraph.versioning.plan import PublishPlan
 from omnigraph.versioning.store import mint
 from tests.support.graphs import crash_at
@@ -166,6 +167,22 @@ def test_tags_name_a_state_for_good(graph: Graph) -> None:
     assert graph.tags.list() == []
     with pytest.raises(TagNotFound):
         graph.tags.delete("v1")
+
+
+@pytest.mark.parametrize("lost", [TAGS, TAG_COPIES])
+def test_a_name_is_taken_as_long_as_one_record_of_its_tag_is_there(graph: Graph, lost: str) -> None:
+    graph.load([person("a")])
+    tag = graph.tags.create("v1")
+    graph.load([person("b")])
+    graph.repository.store.objects.delete([tag_path("v1", lost)])
+    with pytest.raises(NameTaken, match="there is a tag 'v1'"):
+        graph.branches.create("v1")
+    with pytest.raises(NameTaken, match="tag 'v1' exists"):
+        graph.tags.create("v1")
+    assert Graph.open(graph.uri).tags.list() == [tag]
+    assert names(graph, "v1") == ["a"]
+    graph.maintenance.repair(confirm=True)
+    assert graph.maintenance.fsck().is_clean
 
 
 def test_a_tag_holds_its_branch(graph: Graph) -> None:

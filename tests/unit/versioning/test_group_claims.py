@@ -194,7 +194,7 @@ def test_a_deleted_node_and_an_edge_at_it_do_not_share_a_commit(graph: Graph) ->
 
 def test_plans_that_meet_are_never_composed(graph: Graph) -> None:
     """The plans themselves, without what callers do about a conflict."""
-    gathering = Gathering()
+    gathering = Gathering(wait=0.0, near=0.0)
     removal = plan_of(graph, "ann", replaces=True)
     incident = replace(plan_of(graph, "x"), requirements=(KeysPresent(P, ("ann",)),))
     for one, two in ((removal, incident), (incident, removal)):
@@ -205,7 +205,7 @@ def test_plans_that_meet_are_never_composed(graph: Graph) -> None:
 
 def test_each_member_is_compared_with_all_before_it(graph: Graph) -> None:
     """Also with what those rely on, and not only with the first."""
-    gathering = Gathering()
+    gathering = Gathering(wait=0.0, near=0.0)
     same = [gathering.join(plan) for plan in (plan_of(graph, "a"), plan_of(graph, "b"), plan_of(graph, "b"))]
     assert gathering.take(same[0]) == same[:2]
     assert gathering.take(same[2]) == same[2:]
@@ -216,7 +216,7 @@ def test_each_member_is_compared_with_all_before_it(graph: Graph) -> None:
 
 
 def test_other_authors_wait_for_a_commit_of_their_own(graph: Graph) -> None:
-    gathering = Gathering()
+    gathering = Gathering(wait=0.0, near=0.0)
     plan = plan_of(graph, "a")
     others = [
         replace(plan_of(graph, "b"), actor="other"), replace(plan_of(graph, "c"), kind="mutate"),

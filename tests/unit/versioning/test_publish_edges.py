@@ -124,6 +124,7 @@ def test_a_swap_that_is_lost_in_a_restored_store_did_not_happen(graph: Graph, tm
 
     with while_armed({Point.BEFORE_SWAP: once(restore)}), pytest.raises(StoreReplaced):
         graph.load([person("late")])
+    assert names(graph) == ["ann", "eve", "fay"]
 
 
 def test_closing_a_closed_branch_publishes_nothing(graph: Graph) -> None:

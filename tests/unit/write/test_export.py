@@ -8,12 +8,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from omnigraph import Graph
 from omnigraph.errors import InvalidArgument, InvalidValue, NotFound, TypeNotFound
-from omnigraph.write import export as module
+from omnigraph.write.export import PIECE_ROWS
 
 ALL_TYPES = """
 node Thing {
@@ -121,14 +122,17 @@ def test_types_branches_and_snapshots(things: Graph, tmp_path: Path) -> None:
     assert pq.read_table(tmp_path / "p/edges/Link.parquet").column_names == ["id", "from", "to", "weight"]
 
 
-def test_large_tables_come_in_pieces_in_the_same_order(things: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [{"id": f"n{i * 7919 % 500:03}", "note": str(i)} for i in range(500)]
-    things.load({"Free": rows[:300]})
-    things.load({"Free": rows[300:]})
-    things.delete("Free", [f"n{i:03}" for i in range(0, 500, 7)])
-    whole = lines_of(things)
-    monkeypatch.setattr(module, "PIECE_ROWS", 64)
-    assert lines_of(things) == whole
+def test_large_tables_come_in_pieces_in_the_same_order(things: Graph) -> None:
+    count = PIECE_ROWS + PIECE_ROWS // 2 + 1
+    notes = {f"n{i * 7919 % count:06}": str(i) for i in range(count)}
+    ids = list(notes)
+    for part in (ids[:300], ids[300:]):
+        things.load({"Free": pa.table({"id": part, "note": [notes[i] for i in part]})})
+    gone = {f"n{i:06}" for i in range(0, 5_000, 7)}
+    things.delete("Free", sorted(gone))
+    found = [json.loads(line)["data"] for line in lines_of(things, types=["node:Free"]).splitlines()]
+    there = [(each["id"], each["note"]) for each in found if each["id"] in notes]
+    assert there == [(i, notes[i]) for i in sorted(notes) if i not in gone]
 
 
 def test_blobs(things: Graph) -> None:

@@ -17,8 +17,9 @@ import pytest
 from omnigraph import Graph
 from omnigraph.errors import DataError, DuplicateKey, MissingEndpoint
 from omnigraph.storage.failpoints import Point
-from omnigraph.write import files, intake, jsonl_columns
+from omnigraph.versioning.store import Settings
 from omnigraph.write.ids import fresh_ids
+from omnigraph.write.jsonl_columns import batches_by_column
 from tests.support.graphs import while_armed
 
 SCHEMA = """
@@ -69,27 +70,30 @@ def lines(tmp_path: Path) -> Path:
     return file
 
 
-def test_lines_are_read_by_column(graph: Graph, lines: Path, expected: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    read = []
-    by_column = jsonl_columns.batches_by_column
-    monkeypatch.setattr(files, "batches_by_column", lambda *a: read.append(by_column(*a)) or read[-1])
-    graph.load(lines)
-    assert read
-    assert all(batches is not None for batches in read), "nothing in the file is odd"
-    assert exported(graph) == expected
+def is_read_by_column(graph: Graph, file: Path) -> bool:
+    return batches_by_column(file.read_bytes(), 1, file.name, graph.catalog()) is not None
 
 
-def test_lines_are_read_one_by_one(graph: Graph, lines: Path, expected: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "batches_by_column", lambda *_: None)
+def test_lines_are_read_by_column(graph: Graph, lines: Path, expected: bytes) -> None:
+    assert is_read_by_column(graph, lines), "nothing in the file is odd"
     graph.load(lines)
     assert exported(graph) == expected
 
 
-def test_small_blocks_and_spilled_rows(
-    graph: Graph, lines: Path, expected: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(files, "BLOCK_BYTES", 4_000)
-    monkeypatch.setattr(intake, "SPILL_BYTES", 1_000)
+def test_lines_are_read_one_by_one(graph: Graph, lines: Path, expected: bytes) -> None:
+    """One line does not begin with its type."""
+    first, rest = lines.read_text().split("\n", 1)
+    lines.write_text(json.dumps(dict(reversed(json.loads(first).items()))) + "\n" + rest)
+    assert not is_read_by_column(graph, lines)
+    graph.load(lines)
+    assert exported(graph) == expected
+
+
+FRUGAL = Settings(load_block_bytes=4_000, load_spill_bytes=1_000)
+
+
+def test_small_blocks_and_spilled_rows(graph: Graph, lines: Path, expected: bytes) -> None:
+    graph = Graph.open(graph.uri, settings=FRUGAL)
     graph.load(lines)
     assert exported(graph) == expected
     graph.load(lines, mode="merge")
@@ -99,9 +103,8 @@ def test_small_blocks_and_spilled_rows(
     assert len(graph.commits.list()) == 4
 
 
-def test_spilled_rows_are_checked_like_others(graph: Graph, lines: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "BLOCK_BYTES", 4_000)
-    monkeypatch.setattr(intake, "SPILL_BYTES", 1_000)
+def test_spilled_rows_are_checked_like_others(graph: Graph, lines: Path) -> None:
+    graph = Graph.open(graph.uri, settings=FRUGAL)
     text = lines.read_text()
     lines.write_text(text + '{"type":"P","data":{"name":"p0"}}\n')
     with pytest.raises(DuplicateKey, match=rf"{lines}:1201: @unique violation on P\.name: 'p0' is also in line 1$"):
@@ -115,8 +118,8 @@ def test_spilled_rows_are_checked_like_others(graph: Graph, lines: Path, monkeyp
     assert result.total_entities == 1200
 
 
-def test_the_last_edge_of_an_id_wins_also_when_spilled(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(intake, "SPILL_BYTES", 1)
+def test_the_last_edge_of_an_id_wins_also_when_spilled(graph: Graph) -> None:
+    graph = Graph.open(graph.uri, settings=Settings(load_spill_bytes=1))
     graph.load([{"type": "P", "data": {"name": n}} for n in "ab"])
     edges = [{"id": "x", "from": "a", "to": "b", "w": float(i)} for i in range(5)]
     graph.load({"E": [edges[0]]}, mode="merge")
@@ -204,21 +207,19 @@ def test_one_line_among_others_that_are_written_in_another_way(tmp_path: Path, u
     lines = [usual.replace("given", f"given {i}") + "\n" for i in range(80)]
     lines.insert(70, odd.replace("given", "another") + "\n")
     file = tmp_path / "edges.jsonl"
-    file.write_text("".join(lines))
     outcomes: list[Any] = []
-    for quick in (True, False):
-        graph = Graph.init(tmp_path / str(quick), SCHEMA)
+    for last in ("", '{"data":{"name":"p2"},"type":"P"}\n'):  # which does not begin with its type
+        graph = Graph.init(tmp_path / f"g{len(outcomes)}", SCHEMA)
         graph.load({"P": [{"name": "p0"}, {"name": "p1"}]})
-        with pytest.MonkeyPatch.context() as patch:
-            if not quick:
-                patch.setattr(files, "batches_by_column", lambda *_: None)
-            try:
-                graph.load(file)
-                found = graph.rows("edge:E")
-                ids = [i if "given" in i or i == "another" else "minted" for i in found["id"].to_pylist()]
-                outcomes.append((ids, found["w"].to_pylist()))
-            except DataError as error:
-                outcomes.append(error.message)
+        file.write_text("".join(lines) + last)
+        assert not last or not is_read_by_column(graph, file)
+        try:
+            graph.load(file)
+            found = graph.rows("edge:E")
+            ids = [i if "given" in i or i == "another" else "minted" for i in found["id"].to_pylist()]
+            outcomes.append((ids, found["w"].to_pylist()))
+        except DataError as error:
+            outcomes.append(error.message)
     assert outcomes[0] == outcomes[1]
     assert len(outcomes[0]) != 2 or len(outcomes[0][0]) == 81
 

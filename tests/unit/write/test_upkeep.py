@@ -6,15 +6,19 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from omnigraph import Graph
 from omnigraph.errors import KeyConflict
+from omnigraph.storage.failpoints import Point
 from omnigraph.versioning.staging import open_table
 from omnigraph.write import coverage
+from tests.attacks.test_attacks import plan_of
+from tests.conftest import SCHEMA
+from tests.support.graphs import while_armed
+from tests.support.rows import person
 
 ROWS = coverage.FOLD_ROWS + 1
 
@@ -46,53 +50,54 @@ def test_a_large_load_is_indexed_after_it_returned(graph: Graph) -> None:
     graph.load([{"type": "P", "data": {"name": "next"}}], expect_head=head)  # maintenance is no change
 
 
-def test_writers_that_overtake_a_fold_do_not_starve_it(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
-    folds = []
-    fold = coverage.fold
+def test_writers_that_overtake_a_fold_do_not_starve_it(tmp_path: Path) -> None:
+    graph = Graph.init(tmp_path / "people", SCHEMA)
+    folds: list[int] = []
 
-    def overtaken(*args: object, **kwargs: object) -> None:
+    def overtake() -> None:
+        """Publish a change of a row that is being folded, which leaves no fold behind as a whole write would."""
         folds.append(1)
         if len(folds) <= 2:
-            row = {"type": "P", "data": {"name": f"small{len(folds)}", "code": -len(folds)}}
-            with monkeypatch.context() as rival:  # which is to write, not to fold first
-                rival.setattr("omnigraph.write.transaction.fold_if_needed", lambda *_: None)
-                Graph.open(graph.uri).load([row], mode="merge")
-        fold(*args, **kwargs)  # type: ignore[arg-type]
+            rival = Graph.open(graph.uri)
+            rival.repository.publisher.publish(plan_of(rival, f"small{len(folds)}", replaces=True, age=-len(folds)))
 
     for number in range(4):
-        graph.load([{"type": "P", "data": {"name": f"small{number}"}}])
-    monkeypatch.setattr(coverage, "fold", overtaken)
-    load_many(graph)
-    graph._store.wait_for_upkeep()
+        graph.load([person(f"small{number}")])
+    with while_armed({Point.FOLD_COMPACTED: overtake}):
+        graph.load({"Person": pa.table({"name": [f"p{i}" for i in range(ROWS)]})})
+        graph._store.wait_for_upkeep()
     assert len(folds) == 3, "overtaken twice, then in its turn"
-    assert uncovered(graph, "node:P") == 0
-    assert graph.rows("node:P").num_rows == ROWS + 4
+    assert uncovered(graph, "node:Person") == 0
+    ages = dict(zip(*graph.rows("node:Person").select(["name", "age"]).to_pydict().values(), strict=True))
+    assert len(ages) == ROWS + 4
+    assert (ages["small1"], ages["small2"]) == (-1, -2)
 
 
-def test_one_thread_of_a_process_folds_a_table(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_thread_of_a_process_folds_a_table(graph: Graph) -> None:
     """Writes go on past the threshold while it does; once it is done, a later write that is due has it folded again."""
     folding, release, folds = threading.Event(), threading.Event(), []
 
-    def slow(*arguments: Any, **options: Any) -> None:
+    def wait() -> None:
         folds.append(threading.current_thread())
         folding.set()
         release.wait(60)
 
-    with monkeypatch.context() as patched:
-        patched.setattr(coverage, "_fold_quietly", slow)
-        for number in range(coverage.FOLD_FRAGMENTS + 2 * coverage.FOLD_STEP):
+    first = coverage.FOLD_FRAGMENTS + 2 * coverage.FOLD_STEP
+    with while_armed({Point.FOLD_COMPACTED: wait}):
+        for number in range(first):
             graph.load([{"type": "P", "data": {"name": f"small{number}"}}])
         assert folding.wait(60)
-        assert uncovered(graph, "node:P") == coverage.FOLD_FRAGMENTS + 2 * coverage.FOLD_STEP
+        assert uncovered(graph, "node:P") == first
         release.set()
         graph._store.wait_for_upkeep()
-    assert len(folds) == 1
-    assert folds[0] is not threading.current_thread()
-    for number in range(coverage.FOLD_STEP):
-        graph.load([{"type": "P", "data": {"name": f"later{number}"}}])
-    graph._store.wait_for_upkeep()
-    assert uncovered(graph, "node:P") < coverage.FOLD_STEP
-    assert graph.rows("node:P").num_rows == coverage.FOLD_FRAGMENTS + 3 * coverage.FOLD_STEP
+        assert len(folds) == 1
+        assert folds[0] is not threading.current_thread()
+        for number in range(coverage.FOLD_FRAGMENTS):
+            graph.load([{"type": "P", "data": {"name": f"later{number}"}}])
+        graph._store.wait_for_upkeep()
+    assert len(folds) == 2
+    assert uncovered(graph, "node:P") < coverage.FOLD_FRAGMENTS
+    assert graph.rows("node:P").num_rows == first + coverage.FOLD_FRAGMENTS
 
 
 def test_a_write_while_the_interpreter_ends_leaves_upkeep_to_others(graph: Graph) -> None:

@@ -115,8 +115,8 @@ def raise_first(violations: Sequence[Violation]) -> None:
     more = len(violations) - 1
     text = f"{first.text} (and {more} more)" if more else first.text
     if first.rule == "taken":
-        assert first.type_key is not None
-        assert first.entity_id is not None
+        assert first.type_key is not None, f"a taken key without a type: {first}"
+        assert first.entity_id is not None, f"a taken key without an id: {first}"
         raise KeyConflict(first.type_key, first.entity_id, message=text, violations=tuple(violations))
     if first.rule == "type_name":
         raise TypeNotFound(text, hint=first.hint)

@@ -97,12 +97,12 @@ def replaced_rows(delta: TableDelta) -> set[Place]:
     return replaced
 
 
-def duplicates(keys: pa.Array | pa.ChunkedArray) -> list[tuple[int, int]]:
+def duplicates(keys: pa.Array | pa.ChunkedArray, many: int = _MANY) -> list[tuple[int, int]]:
     """Rows whose key an earlier row has, each with that row. Null is no key."""
     array = whole(keys)
     if len(array) < 2:
         return []
-    if len(array) <= _MANY or array.type != pa.string():
+    if len(array) <= many or array.type != pa.string():
         return _equal_rows(array)
     suspects = rows_with_equal_hash(array)
     return [(int(suspects[row]), int(suspects[first])) for row, first in _equal_rows(array.take(suspects))]
