@@ -32,6 +32,12 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def environment(**more: str) -> dict[str, str]:
+    """The environment of processes of Spark: every one of them finds this checkout."""
+    paths = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
+    return {**os.environ, "PYTHONPATH": paths, "SPARK_LOCAL_IP": HOST, "OMNIGRAPH_FSYNC": "off", **more}
+
+
 class Cluster:
     """A running cluster."""
 
@@ -70,9 +76,8 @@ class Cluster:
             )  # fmt: skip
 
     def environment(self, **more: str) -> dict[str, str]:
-        """The environment of the cluster's processes: every one of them finds this checkout."""
-        paths = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
-        return {**os.environ, "PYTHONPATH": paths, "SPARK_LOCAL_IP": HOST, "OMNIGRAPH_FSYNC": "off", **more}
+        """The environment of the cluster's processes."""
+        return environment(**more)
 
     def state(self) -> dict[str, Any]:
         """What the master says of itself."""
@@ -123,8 +128,8 @@ def cluster(folder: Path) -> Iterator[Cluster]:
 class Driver:
     """A driver program in a process of its own. It says lines of JSON and may be killed."""
 
-    def __init__(self, made: Cluster, name: str, *arguments: str, **environment: str) -> None:
-        env = made.environment(SPARK_MASTER=made.master, **environment)
+    def __init__(self, master: Cluster | str, name: str, *arguments: str, **more: str) -> None:
+        env = environment(SPARK_MASTER=master if isinstance(master, str) else master.master, **more)
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tests.spark.driver", name, *arguments],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=env,

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from omnigraph import Graph, pipeline
 from omnigraph.errors import OmnigraphError
+from omnigraph.execution.spark.versions import stream_limits
 from omnigraph.storage.failpoints import VARIABLE
 
 EXECUTORS = "OMNIGRAPH_TEST_EXECUTOR_FAILPOINT"
@@ -25,6 +26,7 @@ EXECUTORS = "OMNIGRAPH_TEST_EXECUTOR_FAILPOINT"
 ATTEMPTS = "16"
 """More attempts of a task than loads of tests have tasks. Where every process fails at its second write, each failure
 follows a write that worked, and a task may meet the failures of all others; Spark's four attempts may be too few."""
+_STREAM_SECONDS = 240
 _SMALL = {
     "spark.executor.memory": "512m",
     "spark.sql.shuffle.partitions": "2",
@@ -96,10 +98,41 @@ def speculate(uri: str, marks: str) -> dict[str, Any]:
     return counted(uri)
 
 
+def events(changes: Any) -> Any:
+    """A row for each change, with a key of its own: one that is delivered twice cannot be appended."""
+    return changes.selectExpr("concat(_commit_id, '/', id) as name", "_op as op", "id as who")
+
+
+def one_commit() -> dict[str, str]:
+    """The option for batches of one commit, where Spark has limits."""
+    return {} if stream_limits() is None else {"maxCommitsPerTrigger": "1"}
+
+
+def stream(source: str, target: str, checkpoint: str, way: str) -> dict[str, Any]:
+    """Copy the change feed of a graph into another one, a commit for each batch, until all is copied."""
+    spark = session()
+    reader = spark.readStream.format("omnigraph").option("changes", "true").option("type", "Person")
+    changes = reader.options(startingVersion="earliest", **one_commit()).load(source)
+    writer = changes.writeStream.foreachBatch(
+        pipeline.write_batch(Graph.open(target), {"Event": events, "Seen": seen}, mode="merge")
+    )
+    if way == "sink":
+        writer = events(changes).writeStream.format("omnigraph").option("type", "Event").option("path", target)
+    query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
+    query.awaitTermination(_STREAM_SECONDS)
+    assert not query.isActive
+    return counted(target)
+
+
+def seen(changes: Any) -> Any:
+    """The people that changes are about."""
+    return changes.selectExpr("id as name").distinct()
+
+
 def main() -> None:
     """Run one program."""
     warnings.simplefilter("ignore")
-    programs = {"files": files, "refused": refused, "speculate": speculate}
+    programs = {"files": files, "refused": refused, "speculate": speculate, "stream": stream}
     print(json.dumps(programs[sys.argv[1]](*sys.argv[2:])), flush=True)
 
 

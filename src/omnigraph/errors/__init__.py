@@ -10,6 +10,7 @@
      +- ConflictError        refresh and decide  ExpectedVersionMismatch SchemaMoved KeyConflict EndpointConflict
      |                                           ConstraintConflict PreconditionFailed PublishContention NameTaken
      |                                           BranchGone BranchInUse PlanExpired PlanMoved
+     |                                           ChangeFeedSchemaChanged
      +- MergeConflict        decide              .conflicts
      +- NotFound             fix the name        GraphNotFound BranchNotFound CommitNotFound TagNotFound TypeNotFound
      |                                           VersionNotFound HistoricalVersionReclaimed ChangeFeedGap
@@ -28,6 +29,7 @@ from omnigraph.errors.base import OmnigraphError
 from omnigraph.errors.conflicts import (
     BranchGone,
     BranchInUse,
+    ChangeFeedSchemaChanged,
     ConflictError,
     ConstraintConflict,
     EndpointConflict,
@@ -96,6 +98,7 @@ __all__ = [
     "BranchNotFound",
     "CardinalityViolation",
     "ChangeFeedGap",
+    "ChangeFeedSchemaChanged",
     "CommitLost",
     "CommitNotFound",
     "ConflictError",

@@ -48,6 +48,27 @@ class SchemaMoved(ConflictError):
         self.actual = actual
 
 
+class ChangeFeedSchemaChanged(ConflictError):
+    """A commit in a range of the change feed has other columns of a type than the query that reads it."""
+
+    code = "change_feed_schema_changed"
+    retryable = False
+
+    def __init__(self, *, type_name: str, commit_id: str, version: int, what: str) -> None:
+        super().__init__(
+            f"from version {version} on (commit {commit_id}) {type_name} has other columns than this query: {what}",
+            hint="start the query again from its checkpoint: it goes on with the columns of the newest schema. "
+            f"If these differ too, give the option schemaVersion={version} to read the commits of that schema first",
+        )
+        self.type_name = type_name
+        self.commit_id = commit_id
+        self.version = version
+
+    def details(self) -> dict[str, Any]:
+        """The commit from which the columns differ."""
+        return {"type_name": self.type_name, "graph_commit_id": self.commit_id, "version": self.version}
+
+
 class PlanMoved(SchemaMoved):
     """A schema change would take other steps now than when it was planned. Nothing was changed."""
 

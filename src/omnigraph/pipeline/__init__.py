@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from omnigraph.execution.spark.tasks import error_of
     from omnigraph.pipeline.api import load, run, validate
     from omnigraph.pipeline.job import read_job
     from omnigraph.pipeline.spark_analytics import SparkAnalytics as analytics
@@ -15,12 +16,14 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.spark_merge import merge
     from omnigraph.pipeline.spark_session import session
     from omnigraph.pipeline.spark_upkeep import build_indices, optimize
+    from omnigraph.pipeline.stream_sink import write_batch
     from omnigraph.pipeline.views import read_type, register_views
     from omnigraph.write.inputs.source_files import Files
 
 _WHERE = {
     "analytics": ("omnigraph.pipeline.spark_analytics", "SparkAnalytics"),
     "build_indices": ("omnigraph.pipeline.spark_upkeep", "build_indices"),
+    "error_of": ("omnigraph.execution.spark.tasks", "error_of"),
     "export": ("omnigraph.pipeline.spark_export", "export"),
     "Files": ("omnigraph.write.inputs.source_files", "Files"),
     "load": ("omnigraph.pipeline.api", "load"),
@@ -32,12 +35,14 @@ _WHERE = {
     "run": ("omnigraph.pipeline.api", "run"),
     "session": ("omnigraph.pipeline.spark_session", "session"),
     "validate": ("omnigraph.pipeline.api", "validate"),
+    "write_batch": ("omnigraph.pipeline.stream_sink", "write_batch"),
 }
 
 __all__ = [
     "Files",
     "analytics",
     "build_indices",
+    "error_of",
     "export",
     "load",
     "merge",
@@ -48,6 +53,7 @@ __all__ = [
     "run",
     "session",
     "validate",
+    "write_batch",
 ]
 
 

@@ -7,7 +7,9 @@ Reading: `type` (node) or `edge`, one of `branch`, `snapshot`, `version`, `colum
 Spark's Python sources have no column pruning of their own, and `filter`, a condition that is decided in storage. The
 filters of a DataFrame are Spark's: it keeps what a Python source answered to pushed filters with the relation, and
 other queries of the same relation would get it too. Partitions are groups of fragments.
-Writing: `type` or `edge`, `branch`, `actor`, `message`, and `mode`: `append`, or `merge` to replace rows by id.
+With `changes`, `true`, the source reads the change feed, as a batch or as a stream: `changes_source`.
+Writing: `type` or `edge`, `branch`, `actor`, `message`, and `mode`: `append`, or `merge` to replace rows by id. Batches
+of a stream are committed once each: `stream_sink`.
 """
 
 from __future__ import annotations
@@ -16,16 +18,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    InputPartition,
+)
 from pyspark.sql.types import StructType
 
-from omnigraph.errors import InvalidArgument, TypeNotFound
+from omnigraph.errors import InvalidArgument
 from omnigraph.execution.spark.frames import public_fields, spark_arrow_schema, to_spark
 from omnigraph.execution.spark.versions import spark_schema
 from omnigraph.execution.spark.workers import store_of
 from omnigraph.graph import Graph
+from omnigraph.pipeline.changes_source import OPTIONS, ChangeScan, ChangesReader, ChangesStreamReader, changes_schema
 from omnigraph.pipeline.rowfilter import NEVER, RowFilter
 from omnigraph.pipeline.sink import GraphWriter
+from omnigraph.pipeline.source_options import columns_of, entity_of, known_options, path_of
+from omnigraph.pipeline.stream_sink import stream_writer
 from omnigraph.schema.catalog import EntityType
 from omnigraph.versioning.repository import Target
 from omnigraph.versioning.snapshot import TableEntry
@@ -33,9 +45,9 @@ from omnigraph.versioning.staging import open_table
 
 NAME = "omnigraph"
 _ROWS_PER_PARTITION = 1 << 20
-_READING = {"branch", "snapshot", "version", "columns", "filter"}
-_WRITING = {"branch", "mode", "actor", "message"}
-_ALWAYS = {"path", "type", "edge"}
+_READING = ("branch", "snapshot", "version", "columns", "filter", "changes")
+_WRITING = ("branch", "mode", "actor", "message")
+_STREAM_WRITING = (*_WRITING, "streamId", "checkpointLocation", "queryName")
 
 
 class OmnigraphSource(DataSource):  # type: ignore[misc]
@@ -48,27 +60,41 @@ class OmnigraphSource(DataSource):  # type: ignore[misc]
 
     def schema(self) -> StructType:
         """The columns asked for, in the types that Spark has for them."""
+        if self._is_feed:
+            return changes_schema(self._feed_options())
         scan = self._scan()
         return spark_schema(spark_arrow_schema(scan.entity, scan.columns))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A reader of the snapshot that the options name; it is resolved once, here."""
+        """A reader of the snapshot or the range of changes that the options name; it is resolved once, here."""
+        if self._is_feed:
+            return ChangesReader(ChangeScan.of(self._feed_options(), schema))
         return _Reader(self._scan(), list(schema.fieldNames()))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """A reader of the change feed."""
+        if not self._is_feed:  # Spark asks for the columns before it says that the query is a stream
+            raise InvalidArgument("a stream reads the change feed", hint='add option("changes", "true")')
+        return ChangesStreamReader(ChangeScan.of(self._feed_options(), schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """A writer whose tasks stage rows and whose commit is one graph commit."""
-        return GraphWriter(self._known_options("writing", _WRITING), overwrite)
+        return GraphWriter(known_options(self.options, "writing", _WRITING), overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        """A writer that commits each batch of a stream once."""
+        return stream_writer(known_options(self.options, "writing", _STREAM_WRITING), overwrite)
+
+    @property
+    def _is_feed(self) -> bool:
+        given = {str(k).lower(): str(v).lower() for k, v in self.options.items()}
+        return given.get("changes", "false") == "true"
+
+    def _feed_options(self) -> dict[str, str]:
+        return known_options(self.options, "reading changes", OPTIONS)
 
     def _scan(self) -> _Scan:
-        return _Scan.of(self._known_options("reading", _READING))
-
-    def _known_options(self, doing: str, mine: set[str]) -> dict[str, str]:
-        options = {str(k).lower(): str(v) for k, v in self.options.items()}
-        known = sorted(_ALWAYS | mine)
-        unknown = sorted(set(options) - set(known))
-        if unknown:
-            raise InvalidArgument(f"option {unknown[0]!r} is unknown for {doing}", hint=f"known: {', '.join(known)}")
-        return options
+        return _Scan.of(known_options(self.options, "reading", _READING))
 
 
 @dataclass(frozen=True)
@@ -83,12 +109,10 @@ class _Scan:
 
     @classmethod
     def of(cls, options: dict[str, str]) -> _Scan:
-        if "path" not in options:
-            raise InvalidArgument("the graph is missing", hint='.load("graph.omni"), or option("path", ...)')
-        graph = Graph.open(options["path"], mode="ro")
+        graph = Graph.open(path_of(options), mode="ro")
         target = _target(options)
-        entity = _entity(graph, options, target)
-        columns = [c.strip() for c in options["columns"].split(",") if c.strip()] if "columns" in options else None
+        entity = entity_of(graph.catalog(target), options)
+        columns = columns_of(options)
         known = {name for name, _, _ in public_fields(entity)}
         for name in columns or ():
             if name not in known:
@@ -109,20 +133,6 @@ def _target(options: dict[str, str]) -> Target:
     if not value.isdecimal():
         raise InvalidArgument(f"version {value!r} is not a number", hint="a branch, tag or commit is a `snapshot`")
     return int(value)
-
-
-def _entity(graph: Graph, options: dict[str, str], target: Target) -> EntityType:
-    catalog = graph.catalog(target)
-    if ("type" in options) == ("edge" in options):
-        raise InvalidArgument("name a node type with 'type' or an edge type with 'edge'")
-    if "edge" in options:
-        return catalog.edge(options["edge"])
-    try:
-        return catalog.node(options["type"])
-    except TypeNotFound:
-        if options["type"] in catalog.edges:
-            return catalog.edge(options["type"])
-        raise
 
 
 @dataclass

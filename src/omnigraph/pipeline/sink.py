@@ -3,25 +3,100 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from omnigraph.errors import InvalidArgument, OmnigraphError
+from omnigraph.errors import InvalidArgument, OmnigraphError, SchemaMoved
 from omnigraph.graph import Graph
 from omnigraph.pipeline.restaging import Excluded, RowData, exclude
-from omnigraph.pipeline.settle import LoadTerms, Settlement, begin_load, stage_job
-from omnigraph.pipeline.staging import StagedSplit, answer, frame_place, message, stage_frame
+from omnigraph.pipeline.settle import LoadTerms, Settlement, begin_load, earlier_load, stage_job
+from omnigraph.pipeline.source_options import Options, path_of, type_name_of
+from omnigraph.pipeline.staging import StagedSplit, StageJob, answer, frame_place, message, stage_frame
 from omnigraph.storage.layout import STAGING
 from omnigraph.versioning.refs import MAIN
 from omnigraph.write.attempts import reprepared
 from omnigraph.write.load import MODES, OVERWRITE, LoadResult
-from omnigraph.write.transaction import WriteTxn
 
 _ENDS = {"src": "from", "dst": "to"}
+
+
+@dataclass(frozen=True)
+class TypeWrite:
+    """Rows of one type on their way into a graph. It is pickled to the tasks that stage them."""
+
+    uri: str
+    terms: LoadTerms
+    type_name: str
+    is_edge: bool
+    job: StageJob
+
+    @classmethod
+    def of(cls, options: Options, overwrite: bool) -> TypeWrite:
+        """Read the options, and the state of the branch that the rows are checked against first."""
+        mode = OVERWRITE if overwrite else options.get("mode", "append")
+        if mode not in MODES:
+            raise InvalidArgument(f"mode {mode!r} is unknown", hint=f"use one of {', '.join(MODES)}")
+        graph = Graph.open(path_of(options))
+        terms = LoadTerms(
+            mode=mode, branch=options.get("branch", MAIN), actor=options.get("actor"), message=options.get("message")
+        )
+        catalog, name = graph.catalog(terms.branch), type_name_of(options)
+        _ = catalog.edge(name) if "edge" in options else catalog.node(name)
+        job = stage_job(graph.repository.store, begin_load(graph.repository, terms), terms)
+        return cls(graph.uri, terms, name, "edge" in options, job)
+
+    def stage(self, batches: Iterator[pa.RecordBatch]) -> bytes:
+        """Stage one partition, in a task."""
+        context = TaskContext.get()
+        number = context.partitionId() if context is not None else 0
+        named = (self._named(batch) for batch in batches)
+        return message(stage_frame(self.job, number, self.type_name, named, frame_place(self.type_name, number)))
+
+    def _named(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Edges may come with the column names that reading gave them."""
+        if not self.is_edge:
+            return batch
+        return batch.rename_columns([_ENDS.get(name, name) for name in batch.schema.names])
+
+    def publish(self, answers: Sequence[bytes], idempotency_key: str | None = None) -> LoadResult:
+        """Publish everything that the tasks staged, unless a commit with the same key is there."""
+        terms = replace(self.terms, idempotency_key=idempotency_key)
+        graph = Graph.open(self.uri)
+        done = earlier_load(graph.repository, terms)
+        if done is not None:
+            return done
+        staged = {each.number: each for each in map(answer, answers)}
+        for number in sorted(staged):
+            error = staged[number].error
+            if error is not None:
+                raise error
+        if terms.mode == OVERWRITE:
+            result = self._settled(graph, terms, staged)
+        else:
+            result = reprepared(lambda _: self._settled(graph, terms, staged), fresh_first=True)
+        if isinstance(result, SchemaMoved):
+            raise result
+        return result
+
+    def _settled(self, graph: Graph, terms: LoadTerms, staged: dict[int, StagedSplit]) -> LoadResult | SchemaMoved:
+        """The commit. A moved schema is given back: rows that were checked under another one are no use again."""
+
+        def left_out(excluded: Excluded) -> RowData:
+            return exclude(staged, excluded, lambda work, items: [work(self.job, each) for each in items], _no_rows)
+
+        txn = begin_load(graph.repository, terms)
+        if txn.base.schema_hash != self.job.schema_hash:
+            return SchemaMoved(expected=self.job.schema_hash, actual=txn.base.schema_hash)
+        return Settlement(graph.repository.store, terms, staged, []).finish(txn, left_out)
+
+    def clean_up(self) -> None:
+        """Remove the scratch at once; whatever else was staged and not published is garbage."""
+        with contextlib.suppress(OmnigraphError):
+            Graph.open(self.uri).repository.store.objects.delete_prefix(f"{STAGING}/{self.job.commit_id}/")
 
 
 @dataclass
@@ -32,72 +107,23 @@ class _Staged(WriterCommitMessage):  # type: ignore[misc]
 class GraphWriter(DataSourceArrowWriter):  # type: ignore[misc]
     """One `df.write.format("omnigraph")`. Spark pickles it to the tasks and to the process that commits."""
 
-    def __init__(self, options: dict[str, str], overwrite: bool) -> None:
-        if "path" not in options:
-            raise InvalidArgument("the graph is missing", hint='.save("graph.omni"), or option("path", ...)')
-        mode = OVERWRITE if overwrite else options.get("mode", "append")
-        if mode not in MODES:
-            raise InvalidArgument(f"mode {mode!r} is unknown", hint=f"use one of {', '.join(MODES)}")
-        graph = Graph.open(options["path"])
-        self._uri = graph.uri
-        self._terms = LoadTerms(
-            mode=mode, branch=options.get("branch", MAIN), actor=options.get("actor"), message=options.get("message")
-        )
-        catalog = graph.catalog(self._terms.branch)
-        if ("type" in options) == ("edge" in options):
-            raise InvalidArgument("name a node type with 'type' or an edge type with 'edge'")
-        self._type = options.get("type") or options["edge"]
-        self._is_edge = "edge" in options
-        _ = catalog.edge(self._type) if self._is_edge else catalog.node(self._type)
-        txn = self._begin(graph)
-        self._job = stage_job(graph.repository.store, txn, self._terms)
-
-    def _begin(self, graph: Graph) -> WriteTxn:
-        return begin_load(graph.repository, self._terms)
+    def __init__(self, options: Options, overwrite: bool) -> None:
+        self._write = TypeWrite.of(options, overwrite)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Stage one partition, in a task."""
-        context = TaskContext.get()
-        number = context.partitionId() if context is not None else 0
-        batches = (self._named(batch) for batch in iterator)
-        place = frame_place(self._type, number)
-        return _Staged(message(stage_frame(self._job, number, self._type, batches, place)))
-
-    def _named(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Edges may come with the column names that reading gave them."""
-        if not self._is_edge:
-            return batch
-        return batch.rename_columns([_ENDS.get(name, name) for name in batch.schema.names])
+        return _Staged(self._write.stage(iterator))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publish everything that the tasks staged."""
-        staged = {each.number: each for each in (answer(m.body) for m in messages if isinstance(m, _Staged))}
-        for number in sorted(staged):
-            error = staged[number].error
-            if error is not None:
-                raise error
-        graph = Graph.open(self._uri)
         try:
-            if self._terms.mode == OVERWRITE:
-                self._settled(graph, staged)
-            else:
-                reprepared(lambda _: self._settled(graph, staged), fresh_first=True)
+            self._write.publish([m.body for m in messages if isinstance(m, _Staged)])
         finally:
-            self._clean_up(graph)
-
-    def _settled(self, graph: Graph, staged: dict[int, StagedSplit]) -> LoadResult:
-        def left_out(excluded: Excluded) -> RowData:
-            return exclude(staged, excluded, lambda work, items: [work(self._job, each) for each in items], _no_rows)
-
-        return Settlement(graph.repository.store, self._terms, staged, []).finish(self._begin(graph), left_out)
+            self._write.clean_up()
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Nothing was published. What was staged is garbage; the scratch goes at once."""
-        self._clean_up(Graph.open(self._uri))
-
-    def _clean_up(self, graph: Graph) -> None:
-        with contextlib.suppress(OmnigraphError):
-            graph.repository.store.objects.delete_prefix(f"{STAGING}/{self._job.commit_id}/")
+        self._write.clean_up()
 
 
 def _no_rows(_: int) -> bool:

@@ -11,6 +11,7 @@ import base64
 import binascii
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -90,7 +91,7 @@ def changes_between(
 ) -> Iterator[EntityChange]:  # fmt: skip
     """Every difference, nodes before edges, then by type, id and operation. `lineal`: `head` descends from `base`."""
     wanted.require_known()
-    before, after = _by_type(store, base), _by_type(store, head)
+    before, after = pins_by_type(store, base), pins_by_type(store, head)
     shapes = {i: p.entity for i, p in before.items()} | {i: p.entity for i, p in after.items()}
     for type_id, shape in sorted(shapes.items(), key=lambda item: (item[1].kind != "node", item[1].name, item[0])):
         if not wanted.wants(shape):
@@ -113,21 +114,39 @@ def _told(
     repository: Repository, commit: GraphCommit, wanted: ChangeFilter = EVERYTHING
 ) -> tuple[list[EntityChange], bool]:
     """What one commit changed, and whether it changed the schema."""
-    if commit.op_class == MAINTENANCE or commit.parent_commit_id is None:
+    if not has_changes(commit):
         return [], False
-    try:
-        head = repository.at(commit)
-        # The version before a commit's own is its first parent's state, also where a branch begins.
-        base = repository.state_at(
-            commit.manifest_branch, commit.native_branch, commit.manifest_version - 1, commit.parent_commit_id
-        )
+    with reclaimed_as_gap(commit):
+        base, head = states_around(repository, commit)
         changes = list(changes_between(repository.store, base, head, wanted, lineal=True))
         return changes, base.schema_hash != head.schema_hash
+
+
+def has_changes(commit: GraphCommit) -> bool:
+    """False for a commit that changes no row: maintenance, and the first commit of a graph."""
+    return commit.op_class != MAINTENANCE and commit.parent_commit_id is not None
+
+
+def states_around(repository: Repository, commit: GraphCommit) -> tuple[ManifestState, ManifestState]:
+    """The states before and after a commit that has a parent."""
+    # The version before a commit's own is its first parent's state, also where a branch begins.
+    base = repository.state_at(
+        commit.manifest_branch, commit.native_branch, commit.manifest_version - 1, commit.parent_commit_id
+    )
+    return base, repository.at(commit)
+
+
+@contextmanager
+def reclaimed_as_gap(commit: GraphCommit) -> Iterator[None]:
+    """Report states or files that cleanup has reclaimed as a gap of the feed at a commit."""
+    try:
+        yield
     except (NotFound, MissingData) as error:
         raise ChangeFeedGap(commit.graph_commit_id) from error
 
 
-def _by_type(store: GraphStore, state: ManifestState) -> dict[str, Pinned]:
+def pins_by_type(store: GraphStore, state: ManifestState) -> dict[str, Pinned]:
+    """Every type of a state at its pin, by type id."""
     types = store.catalog(state.schema_hash).entity_types
     return {t.type_id: Pinned(state.tables[t.table_key], t) for t in types}
 
@@ -202,6 +221,15 @@ class Feed:
     def cursor(self) -> str | None:
         """Where to go on; None before the first commit of a feed from the beginning."""
         return None if self._read is None else self._cursor(self._read)
+
+    @property
+    def commits(self) -> tuple[GraphCommit, ...]:
+        """The commits that the feed gives, oldest first."""
+        return tuple(self._commits)
+
+    def cursor_after(self, commit: GraphCommit) -> str:
+        """The cursor that goes on after one of the feed's commits."""
+        return self._cursor(commit.graph_commit_id)
 
     def __iter__(self) -> Iterator[ChangeBlock]:
         for commit in self._commits:

@@ -16,28 +16,58 @@ from omnigraph.datatypes import PropertyType
 from omnigraph.errors import Unsupported
 from omnigraph.schema.catalog import EntityType, Property
 from omnigraph.schema.evolve_properties import WIDER
-from omnigraph.versioning.diff import Pinned, Row, has_restored, is_unchanged, public_names, table_delta
+from omnigraph.versioning.diff import Pinned, Row, TableDelta, has_restored, is_unchanged, public_names, table_delta
 from omnigraph.versioning.store import GraphStore
 
 _OLDER = " (before)"
 Image = tuple[str, str, Row | None, Row | None]
 
 
+@dataclass(frozen=True)
+class ChangedRows:
+    """The rows of one type that differ, in a shape that both sides have in common.
+
+    `names_before` and `names_after` map public names of that shape to the names in an image of each side.
+    """
+
+    delta: TableDelta
+    names_before: Mapping[str, str]
+    names_after: Mapping[str, str]
+
+
 def changed_images(
     store: GraphStore, before: Pinned | None, after: Pinned | None, *, lineal: bool = False
 ) -> Iterator[Image]:
     """Id, operation and both images of every row that differs, by id. `lineal`: `after` descends from `before`."""
+    found = changed_rows(store, before, after, lineal=lineal)
+    if found is not None:
+        for entity_id, op, old, new in found.delta.images():
+            yield entity_id, op, _shown(old, found.names_before), _shown(new, found.names_after)
+
+
+def changed_rows(
+    store: GraphStore, before: Pinned | None, after: Pinned | None, *, lineal: bool = False
+) -> ChangedRows | None:
+    """The rows that differ as tables, or None when no row can differ. `lineal`: `after` descends from `before`."""
     if before is None or after is None:
         one_side = before or after
-        if one_side is not None:
-            yield from table_delta(store, before, after, one_side.entity, lineal=lineal).images()
-        return
+        if one_side is None:
+            return None
+        names = {name: name for name in public_names(one_side.entity).values()}
+        return ChangedRows(table_delta(store, before, after, one_side.entity, lineal=lineal), names, names)
     shapes = _Shapes(before.entity, after.entity, lineal)
     if is_unchanged(before.entry, after.entry) and not shapes.give_rows_other_values:
-        return
+        return None
     delta = table_delta(store, before, after, shapes.common, exhaustive=shapes.give_rows_other_values, lineal=lineal)
-    for entity_id, op, old, new in delta.images():
-        yield entity_id, op, _shown(old, shapes.names_before), _shown(new, shapes.names_after)
+    return ChangedRows(delta, shapes.names_before, shapes.names_after)
+
+
+def can_differ(before: Pinned | None, after: Pinned | None) -> bool:
+    """Whether any row of a type can differ between two pins; reads nothing."""
+    if before is None or after is None:
+        return before is not after
+    shapes = _Shapes(before.entity, after.entity, lineal=True)
+    return not is_unchanged(before.entry, after.entry) or shapes.give_rows_other_values
 
 
 def _shown(row: Row | None, names: Mapping[str, str]) -> Row | None:

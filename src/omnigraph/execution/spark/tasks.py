@@ -22,7 +22,7 @@ from omnigraph.execution.spark.frames import spark_arrow_type
 from omnigraph.query import ir
 
 _NO_SCOPE = Scope({}, {})
-_MARK = re.compile(r"omnigraph-refusal (\{.*?\}) end")
+_MARK = re.compile(r"omnigraph-refusal (?=\{)")
 Batches = Iterator[pa.RecordBatch]
 
 
@@ -30,8 +30,9 @@ class TaskRefusal(Exception):
     """A refusal on its way from a worker to the driver."""
 
     def __init__(self, error: errors.OmnigraphError) -> None:
-        said = {"class": type(error).__name__, "message": error.message, "hint": error.hint}
-        super().__init__(f"omnigraph-refusal {json.dumps(said)} end")
+        plain = {name: value for name, value in vars(error).items() if isinstance(value, str | int | None)}
+        said = {"class": type(error).__name__, "message": error.message, "fields": plain}
+        super().__init__(f"omnigraph-refusal {json.dumps(said)}")
 
 
 def refusal_in(text: str) -> errors.OmnigraphError | None:
@@ -39,9 +40,18 @@ def refusal_in(text: str) -> errors.OmnigraphError | None:
     found = _MARK.search(text)
     if found is None:
         return None
-    said = json.loads(found.group(1))
-    error: errors.OmnigraphError = getattr(errors, said["class"])(said["message"], hint=said["hint"])
+    said, _ = json.JSONDecoder().raw_decode(text, found.end())
+    kind = getattr(errors, said["class"])
+    # Not by its own constructor, which may take the parts of the message instead of the message.
+    error: errors.OmnigraphError = kind.__new__(kind, said["message"])
+    for name, value in said["fields"].items():
+        setattr(error, name, value)
     return error
+
+
+def error_of(failure: BaseException | None) -> errors.OmnigraphError | None:
+    """The error of a graph that a failure of Spark tells of, such as `query.exception()`; None when it is another."""
+    return None if failure is None else refusal_in(str(failure))
 
 
 def answered(work: Callable[[], Any]) -> Any:

@@ -42,6 +42,22 @@ def spark_schema(schema: pa.Schema) -> StructType:
     return from_arrow_schema(schema)
 
 
+def stream_limits() -> Any:
+    """The module of limits of streaming reads, or None: before 4.2 a Python source is not told of any."""
+    try:
+        from pyspark.sql.streaming import datasource
+    except ImportError:
+        return None
+    return datasource
+
+
+def stream_writer_class() -> Any:
+    """The class of streaming writers that take Arrow, or None before 4.1."""
+    from pyspark.sql import datasource
+
+    return getattr(datasource, "DataSourceStreamArrowWriter", None)
+
+
 def is_connect(spark: SparkSession) -> bool:
     """Whether the session talks to a Spark Connect server, which has no `SparkContext` on this side."""
     return type(spark).__module__.startswith("pyspark.sql.connect")

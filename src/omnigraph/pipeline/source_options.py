@@ -1,0 +1,66 @@
+"""Options of the data source `omnigraph`: text from the user, read and checked in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from omnigraph.errors import InvalidArgument, TypeNotFound
+from omnigraph.schema.catalog import Catalog, EntityType
+
+ALWAYS = frozenset({"path", "type", "edge"})
+Options = Mapping[str, str]
+
+
+def known_options(given: Mapping[str, str], purpose: str, mine: Iterable[str]) -> dict[str, str]:
+    """The options in lower case, as Spark treats them. Refuses one that is not known."""
+    options = {str(k).lower(): str(v) for k, v in given.items()}
+    known = {name.lower(): name for name in (*ALWAYS, *mine)}
+    unknown = sorted(set(options) - set(known))
+    if unknown:
+        hint = f"known: {', '.join(sorted(known.values()))}"
+        raise InvalidArgument(f"option {unknown[0]!r} is unknown for {purpose}", hint=hint)
+    return options
+
+
+def path_of(options: Options) -> str:
+    """Where the graph is."""
+    if "path" not in options:
+        raise InvalidArgument("the graph is missing", hint='.load("graph.omni"), or option("path", ...)')
+    return options["path"]
+
+
+def type_name_of(options: Options) -> str:
+    """The type that `type` or `edge` names."""
+    if ("type" in options) == ("edge" in options):
+        raise InvalidArgument("name a node type with 'type' or an edge type with 'edge'")
+    return options.get("type") or options["edge"]
+
+
+def entity_of(catalog: Catalog, options: Options) -> EntityType:
+    """The type that the options name; `type` may name an edge type as well."""
+    name = type_name_of(options)
+    if "edge" in options:
+        return catalog.edge(name)
+    try:
+        return catalog.node(name)
+    except TypeNotFound:
+        if name in catalog.edges:
+            return catalog.edge(name)
+        raise
+
+
+def columns_of(options: Options) -> list[str] | None:
+    """The names in `columns`, or None for all."""
+    if "columns" not in options:
+        return None
+    return [c.strip() for c in options["columns"].split(",") if c.strip()]
+
+
+def number_of(options: Options, name: str) -> int | None:
+    """A positive number, or None where the option is not given."""
+    value = options.get(name.lower())
+    if value is None:
+        return None
+    if not value.isdecimal() or int(value) < 1:
+        raise InvalidArgument(f"{name} {value!r} is no positive number")
+    return int(value)
