@@ -41,8 +41,11 @@ def environment(**more: str) -> dict[str, str]:
 class Cluster:
     """A running cluster."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, python_path: str | None = None, variables: dict[str, str] | None = None) -> None:
+        """`python_path` is that of the cluster's processes: this checkout where it is None."""
         self._folder = folder
+        self._python_path = python_path
+        self._variables = variables or {}
         self._port, self._page = free_port(), free_port()
         self._processes: list[subprocess.Popen[bytes]] = []
 
@@ -66,7 +69,9 @@ class Cluster:
 
     def _run(self, name: str, *arguments: str, host: str = HOST) -> None:
         program = str(Path(pyspark.__file__).parent / "bin" / "spark-class")
-        env = self.environment(SPARK_DAEMON_MEMORY="512m", SPARK_LOCAL_IP=host)
+        env = self.environment() | {"SPARK_DAEMON_MEMORY": "512m", "SPARK_LOCAL_IP": host}
+        if self._python_path is not None:
+            env["PYTHONPATH"] = self._python_path
         with (self._folder / "cluster.log").open("ab") as log:
             self._processes.append(
                 subprocess.Popen(
@@ -77,7 +82,7 @@ class Cluster:
 
     def environment(self, **more: str) -> dict[str, str]:
         """The environment of the cluster's processes."""
-        return environment(**more)
+        return environment(**self._variables, **more)
 
     def state(self) -> dict[str, Any]:
         """What the master says of itself."""
@@ -115,9 +120,9 @@ class Cluster:
 
 
 @contextmanager
-def cluster(folder: Path) -> Iterator[Cluster]:
+def cluster(folder: Path, python_path: str | None = None, variables: dict[str, str] | None = None) -> Iterator[Cluster]:
     """A cluster for as long as the block runs."""
-    made = Cluster(folder)
+    made = Cluster(folder, python_path, variables)
     try:
         made.start()
         yield made

@@ -129,10 +129,26 @@ def seen(changes: Any) -> Any:
     return changes.selectExpr("id as name").distinct()
 
 
+def sent(uri: str, folder: str, sends: str) -> dict[str, Any]:
+    """Load files and rank them by workers that get the code of omnigraph from here, or do not."""
+    spark = session()
+    graph = Graph.init(uri, "node Person { name: String @key }\nedge Knows: Person -> Person")
+    if sends == "yes":
+        pipeline.send_code(spark)
+    try:
+        pipeline.load(spark, graph, {"Person": folder})
+    except OmnigraphError as error:
+        return {"error": error.message}
+    return {
+        "rows": graph.rows("node:Person").num_rows,
+        "ranked": pipeline.analytics(spark, graph).pagerank("Knows").count(),
+    }
+
+
 def main() -> None:
     """Run one program."""
     warnings.simplefilter("ignore")
-    programs = {"files": files, "refused": refused, "speculate": speculate, "stream": stream}
+    programs = {"sent": sent, "files": files, "refused": refused, "speculate": speculate, "stream": stream}
     print(json.dumps(programs[sys.argv[1]](*sys.argv[2:])), flush=True)
 
 

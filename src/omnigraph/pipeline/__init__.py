@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.spark_upkeep import build_indices, optimize
     from omnigraph.pipeline.stream_sink import write_batch
     from omnigraph.pipeline.views import read_type, register_views
+    from omnigraph.pipeline.worker_code import send_code
     from omnigraph.write.inputs.source_files import Files
 
 _WHERE = {
@@ -33,6 +34,7 @@ _WHERE = {
     "read_type": ("omnigraph.pipeline.views", "read_type"),
     "register_views": ("omnigraph.pipeline.views", "register_views"),
     "run": ("omnigraph.pipeline.api", "run"),
+    "send_code": ("omnigraph.pipeline.worker_code", "send_code"),
     "session": ("omnigraph.pipeline.spark_session", "session"),
     "validate": ("omnigraph.pipeline.api", "validate"),
     "write_batch": ("omnigraph.pipeline.stream_sink", "write_batch"),
@@ -51,6 +53,7 @@ __all__ = [
     "read_type",
     "register_views",
     "run",
+    "send_code",
     "session",
     "validate",
     "write_batch",
