@@ -3,7 +3,8 @@
     spark.read.format("omnigraph").option("type", "Person").load("graph.omni")
     df.write.format("omnigraph").option("type", "Person").mode("append").save("graph.omni")
 
-Reading: `type` (node) or `edge`, one of `branch`, `snapshot`, `version`, `columns`, a comma-separated list, because
+Reading: `type` (node) or `edge`, one of `branch`, `snapshot`, `version`, `versionAsOf` (the same as `version`),
+`timestampAsOf` (main as it was then), `columns`, a comma-separated list, because
 Spark's Python sources have no column pruning of their own, and `filter`, a condition that is decided in storage. The
 filters of a DataFrame are Spark's: it keeps what a Python source answered to pushed filters with the relation, and
 other queries of the same relation would get it too. Partitions are groups of fragments.
@@ -12,6 +13,7 @@ Writing: `type` or `edge`, `branch`, `actor`, `message`, and `mode`: `append`, o
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -19,13 +21,13 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from omnigraph.errors import InvalidArgument, TypeNotFound
+from omnigraph.errors import InvalidArgument, TypeNotFound, Unsupported
 from omnigraph.execution.spark.frames import public_fields, spark_arrow_schema, to_spark
 from omnigraph.execution.spark.versions import spark_schema
 from omnigraph.execution.spark.workers import store_of
 from omnigraph.graph import Graph
 from omnigraph.pipeline.rowfilter import NEVER, RowFilter
-from omnigraph.pipeline.sink import GraphWriter
+from omnigraph.pipeline.sink import NO_PATH, GraphWriter
 from omnigraph.schema.catalog import EntityType
 from omnigraph.versioning.repository import Target
 from omnigraph.versioning.snapshot import TableEntry
@@ -33,9 +35,12 @@ from omnigraph.versioning.staging import open_table
 
 NAME = "omnigraph"
 _ROWS_PER_PARTITION = 1 << 20
-_READING = {"branch", "snapshot", "version", "columns", "filter"}
+_TARGETS = ("branch", "snapshot", "version", "versionasof", "timestampasof")
+_READING = {*_TARGETS, "columns", "filter"}
 _WRITING = {"branch", "mode", "actor", "message"}
 _ALWAYS = {"path", "type", "edge"}
+_OF_A_TABLE = {"provider", "owner"}
+"""What Spark adds to the options when it asks for the columns of a table of its catalog."""
 
 
 class OmnigraphSource(DataSource):  # type: ignore[misc]
@@ -64,6 +69,11 @@ class OmnigraphSource(DataSource):  # type: ignore[misc]
 
     def _known_options(self, doing: str, mine: set[str]) -> dict[str, str]:
         options = {str(k).lower(): str(v) for k, v in self.options.items()}
+        if options.keys() >= _OF_A_TABLE:
+            raise Unsupported(
+                "Spark's catalog keeps no options for a table of a Python source: it could not be read",
+                hint="CREATE TEMPORARY VIEW v USING omnigraph OPTIONS (path '...', type '...')",
+            )
         known = sorted(_ALWAYS | mine)
         unknown = sorted(set(options) - set(known))
         if unknown:
@@ -84,7 +94,7 @@ class _Scan:
     @classmethod
     def of(cls, options: dict[str, str]) -> _Scan:
         if "path" not in options:
-            raise InvalidArgument("the graph is missing", hint='.load("graph.omni"), or option("path", ...)')
+            raise InvalidArgument("the graph is missing", hint=NO_PATH)
         graph = Graph.open(options["path"], mode="ro")
         target = _target(options)
         entity = _entity(graph, options, target)
@@ -98,17 +108,28 @@ class _Scan:
 
 
 def _target(options: dict[str, str]) -> Target:
-    given = [name for name in ("branch", "snapshot", "version") if name in options]
+    given = [name for name in _TARGETS if name in options]
     if len(given) > 1:
         raise InvalidArgument(f"give one of {', '.join(given)}", hint="they all say which snapshot to read")
     if not given:
         return None
     value = options[given[0]]
-    if given[0] != "version":
+    if given[0] == "timestampasof":
+        return _moment(value)
+    if given[0] in ("branch", "snapshot"):
         return value
     if not value.isdecimal():
         raise InvalidArgument(f"version {value!r} is not a number", hint="a branch, tag or commit is a `snapshot`")
     return int(value)
+
+
+def _moment(text: str) -> dt.datetime:
+    """A moment as Spark writes it; one without a zone is one of UTC."""
+    try:
+        found = dt.datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise InvalidArgument(f"{text!r} is no moment", hint="2024-05-01, 2024-05-01 12:00:00+02:00") from None
+    return found if found.tzinfo is not None else found.replace(tzinfo=dt.UTC)
 
 
 def _entity(graph: Graph, options: dict[str, str], target: Target) -> EntityType:

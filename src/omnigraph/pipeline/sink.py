@@ -21,6 +21,7 @@ from omnigraph.write.attempts import reprepared
 from omnigraph.write.load import MODES, OVERWRITE, LoadResult
 from omnigraph.write.transaction import WriteTxn
 
+NO_PATH = 'give its path, .load("graph.omni") or .save("graph.omni"); a table of a Spark catalog has none, a view has'
 _ENDS = {"src": "from", "dst": "to"}
 
 
@@ -34,7 +35,7 @@ class GraphWriter(DataSourceArrowWriter):  # type: ignore[misc]
 
     def __init__(self, options: dict[str, str], overwrite: bool) -> None:
         if "path" not in options:
-            raise InvalidArgument("the graph is missing", hint='.save("graph.omni"), or option("path", ...)')
+            raise InvalidArgument("the graph is missing", hint=NO_PATH)
         mode = OVERWRITE if overwrite else options.get("mode", "append")
         if mode not in MODES:
             raise InvalidArgument(f"mode {mode!r} is unknown", hint=f"use one of {', '.join(MODES)}")
