@@ -44,6 +44,11 @@ def test_a_temporary_view_is_read_and_written(spark: Any, graph: Graph) -> None:
     assert sorted(row["name"] for row in graph.rows("node:Person").to_pylist()) == ["p0", "p1", "p1x", "p2", "q"]
     assert [(row["src"], row["dst"]) for row in graph.rows("edge:Knows").to_pylist()] == [("q", "p1x")]
     assert len(graph.commits.list()) == 5
+    mixed = "select 'r' as id, 'r', 1 union all select null, 's', 2 union all select 't', 't', null"
+    spark.sql(f"insert into people select /*+ repartition(1) */ * from ({mixed})")
+    assert {row["name"]: row["age"] for row in graph.rows("node:Person").to_pylist()}.items() >= {
+        ("r", 1), ("s", 2), ("t", None),
+    }  # fmt: skip
 
 
 def test_a_view_of_an_older_state(spark: Any, graph: Graph) -> None:

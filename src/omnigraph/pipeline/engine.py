@@ -16,7 +16,7 @@ from omnigraph.graph import Graph
 from omnigraph.pipeline.api import load as bulk_load
 from omnigraph.pipeline.spark_analytics import SparkAnalytics
 from omnigraph.pipeline.spark_merge import spark_comparing
-from omnigraph.pipeline.spark_session import frame_of, session, work_session
+from omnigraph.pipeline.spark_session import frame_of, plain_session, session, work_session
 from omnigraph.pipeline.spark_upkeep import spark_crew
 from omnigraph.pipeline.sql_reads import run_sql
 from omnigraph.pipeline.views import read_type, register_views
@@ -47,7 +47,7 @@ def load(
         raise InvalidArgument(f"engine 'spark' does not take {unknown[0]!r}", hint="use engine='arrow' for it")
     nodes, edges, files = _sorted(graph, data, branch, from_branch)
     return bulk_load(
-        session(), graph, nodes, edges, mode, branch, data=files, from_branch=from_branch, actor=actor,
+        plain_session(), graph, nodes, edges, mode, branch, data=files, from_branch=from_branch, actor=actor,
         message=message, max_errors=options.get("max_errors"), dry_run=bool(options.get("dry_run")),
         progress=_tasks_only(options.get("progress")), expect_head=options.get("expect_head"),
         idempotency_key=options.get("idempotency_key"), ignore_unknown=bool(options.get("ignore_unknown")),
@@ -61,7 +61,7 @@ def answer(
     """`graph.query(..., engine="spark")`."""
     settings = store.settings
     limits = Limits(settings.query_max_rows, settings.query_max_memory, settings.query_max_seconds)
-    return SparkExecutor(work_session(session()), store.root.uri, limits).execute(plan, snapshot, catalog, params)
+    return SparkExecutor(work_session(plain_session()), store.root.uri, limits).execute(plan, snapshot, catalog, params)
 
 
 def _sorted(
@@ -87,12 +87,12 @@ def _tasks_only(progress: Any) -> Callable[[int, int], None] | None:
 
 def crew(uri: str) -> Crew:
     """`graph.maintenance.optimize(engine="spark")`."""
-    return spark_crew(session(), uri)
+    return spark_crew(plain_session(), uri)
 
 
 def comparing() -> Comparing:
     """`graph.branches.merge(engine="spark")`."""
-    return spark_comparing(session())
+    return spark_comparing(plain_session())
 
 
 class SparkView:

@@ -11,6 +11,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from omnigraph.errors import InvalidArgument, OmnigraphError
+from omnigraph.execution.spark.frames import parts_by_id
 from omnigraph.graph import Graph
 from omnigraph.pipeline.restaging import Excluded, RowData, exclude
 from omnigraph.pipeline.settle import LoadTerms, Settlement, begin_load, stage_job
@@ -60,7 +61,7 @@ class GraphWriter(DataSourceArrowWriter):  # type: ignore[misc]
         """Stage one partition, in a task."""
         context = TaskContext.get()
         number = context.partitionId() if context is not None else 0
-        batches = (self._named(batch) for batch in iterator)
+        batches = (self._named(part) for batch in iterator for part in parts_by_id(batch))
         place = frame_place(self._type, number)
         return _Staged(message(stage_frame(self._job, number, self._type, batches, place)))
 
