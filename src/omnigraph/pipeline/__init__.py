@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from omnigraph.execution.spark.tasks import error_of
+    from omnigraph.execution.spark.refusals import error_of
     from omnigraph.pipeline.api import load, run, validate
     from omnigraph.pipeline.job import read_job
     from omnigraph.pipeline.spark_analytics import SparkAnalytics as analytics
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _WHERE = {
     "analytics": ("omnigraph.pipeline.spark_analytics", "SparkAnalytics"),
     "build_indices": ("omnigraph.pipeline.spark_upkeep", "build_indices"),
-    "error_of": ("omnigraph.execution.spark.tasks", "error_of"),
+    "error_of": ("omnigraph.execution.spark.refusals", "error_of"),
     "export": ("omnigraph.pipeline.spark_export", "export"),
     "Files": ("omnigraph.write.inputs.source_files", "Files"),
     "load": ("omnigraph.pipeline.api", "load"),

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from omnigraph.errors import InvalidArgument, JobError, OmnigraphError, UnknownField
 from omnigraph.execution.spark.job_scope import Progress
-from omnigraph.execution.spark.tasks import refusal_in
+from omnigraph.execution.spark.refusals import refusal_in
 from omnigraph.graph import Graph
 from omnigraph.pipeline.bulk_load import MAX_PARTITIONS, BulkLoad, FrameSource, reason_in, run_load
 from omnigraph.pipeline.job import Job, JobSource

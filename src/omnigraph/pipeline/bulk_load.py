@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from omnigraph.errors import ConflictError, DataError, OmnigraphError
 from omnigraph.execution.spark.job_scope import Progress, job_scope
-from omnigraph.execution.spark.tasks import refusal_in
+from omnigraph.execution.spark.refusals import refusal_in
 from omnigraph.execution.spark.versions import arrow_schema
 from omnigraph.pipeline import narrowing
 from omnigraph.pipeline.deduping import drop_repeated_edges

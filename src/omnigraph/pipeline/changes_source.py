@@ -18,7 +18,7 @@ from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
 from omnigraph.errors import ChangeFeedGap, ChangeFeedSchemaChanged, InvalidArgument, OmnigraphError, Unsupported
-from omnigraph.execution.spark.tasks import TaskRefusal
+from omnigraph.execution.spark.refusals import TaskRefusal
 from omnigraph.execution.spark.versions import stream_limits
 from omnigraph.graph import Graph
 from omnigraph.pipeline.change_rows import ChangeColumns, ChangePartition, change_schema, read_changes

@@ -3,7 +3,8 @@
     spark.read.format("omnigraph").option("type", "Person").load("graph.omni")
     df.write.format("omnigraph").option("type", "Person").mode("append").save("graph.omni")
 
-Reading: `type` (node) or `edge`, one of `branch`, `snapshot`, `version`, `columns`, a comma-separated list, because
+Reading: `type` (node) or `edge`, one of `branch`, `snapshot`, `version`, `versionAsOf` (the same as `version`),
+`timestampAsOf` (main as it was then), `columns`, a comma-separated list, because
 Spark's Python sources have no column pruning of their own, and `filter`, a condition that is decided in storage. The
 filters of a DataFrame are Spark's: it keeps what a Python source answered to pushed filters with the relation, and
 other queries of the same relation would get it too. Partitions are groups of fragments.
@@ -14,6 +15,7 @@ of a stream are committed once each: `stream_sink`.
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -45,7 +47,8 @@ from omnigraph.versioning.staging import open_table
 
 NAME = "omnigraph"
 _ROWS_PER_PARTITION = 1 << 20
-_READING = ("branch", "snapshot", "version", "columns", "filter", "changes")
+_TARGETS = ("branch", "snapshot", "version", "versionAsOf", "timestampAsOf")
+_READING = (*_TARGETS, "columns", "filter", "changes")
 _WRITING = ("branch", "mode", "actor", "message")
 _STREAM_WRITING = (*_WRITING, "streamId", "checkpointLocation", "queryName")
 
@@ -122,17 +125,28 @@ class _Scan:
 
 
 def _target(options: dict[str, str]) -> Target:
-    given = [name for name in ("branch", "snapshot", "version") if name in options]
+    given = [name.lower() for name in _TARGETS if name.lower() in options]
     if len(given) > 1:
         raise InvalidArgument(f"give one of {', '.join(given)}", hint="they all say which snapshot to read")
     if not given:
         return None
     value = options[given[0]]
-    if given[0] != "version":
+    if given[0] == "timestampasof":
+        return _moment(value)
+    if given[0] in ("branch", "snapshot"):
         return value
     if not value.isdecimal():
         raise InvalidArgument(f"version {value!r} is not a number", hint="a branch, tag or commit is a `snapshot`")
     return int(value)
+
+
+def _moment(text: str) -> dt.datetime:
+    """A moment as Spark writes it; one without a zone is one of UTC."""
+    try:
+        found = dt.datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise InvalidArgument(f"{text!r} is no moment", hint="2024-05-01, 2024-05-01 12:00:00+02:00") from None
+    return found if found.tzinfo is not None else found.replace(tzinfo=dt.UTC)
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +16,9 @@ from omnigraph.graph import Graph
 from omnigraph.pipeline.api import load as bulk_load
 from omnigraph.pipeline.spark_analytics import SparkAnalytics
 from omnigraph.pipeline.spark_merge import spark_comparing
-from omnigraph.pipeline.spark_session import session, work_session
+from omnigraph.pipeline.spark_session import frame_of, plain_session, session, work_session
 from omnigraph.pipeline.spark_upkeep import spark_crew
+from omnigraph.pipeline.sql_reads import run_sql
 from omnigraph.pipeline.views import read_type, register_views
 from omnigraph.query.plan import QueryPlan
 from omnigraph.schema.catalog import Catalog
@@ -45,7 +47,7 @@ def load(
         raise InvalidArgument(f"engine 'spark' does not take {unknown[0]!r}", hint="use engine='arrow' for it")
     nodes, edges, files = _sorted(graph, data, branch, from_branch)
     return bulk_load(
-        session(), graph, nodes, edges, mode, branch, data=files, from_branch=from_branch, actor=actor,
+        plain_session(), graph, nodes, edges, mode, branch, data=files, from_branch=from_branch, actor=actor,
         message=message, max_errors=options.get("max_errors"), dry_run=bool(options.get("dry_run")),
         progress=_tasks_only(options.get("progress")), expect_head=options.get("expect_head"),
         idempotency_key=options.get("idempotency_key"), ignore_unknown=bool(options.get("ignore_unknown")),
@@ -59,7 +61,7 @@ def answer(
     """`graph.query(..., engine="spark")`."""
     settings = store.settings
     limits = Limits(settings.query_max_rows, settings.query_max_memory, settings.query_max_seconds)
-    return SparkExecutor(work_session(session()), store.root.uri, limits).execute(plan, snapshot, catalog, params)
+    return SparkExecutor(work_session(plain_session()), store.root.uri, limits).execute(plan, snapshot, catalog, params)
 
 
 def _sorted(
@@ -85,12 +87,12 @@ def _tasks_only(progress: Any) -> Callable[[int, int], None] | None:
 
 def crew(uri: str) -> Crew:
     """`graph.maintenance.optimize(engine="spark")`."""
-    return spark_crew(session(), uri)
+    return spark_crew(plain_session(), uri)
 
 
 def comparing() -> Comparing:
     """`graph.branches.merge(engine="spark")`."""
-    return spark_comparing(session())
+    return spark_comparing(plain_session())
 
 
 class SparkView:
@@ -118,11 +120,18 @@ class SparkView:
     def sql(self, query: str, at: Target = None) -> DataFrame:
         """Answer one SQL query over the views of a snapshot, and those that the session has.
 
-        The session gets no views by this: they are those of a copy. Its settings hold for the query.
+        The session gets no views by this: they are those of a copy. Its settings hold for the query. Only the columns
+        and rows are read that Spark's plan of the query uses.
         """
-        copy = cloned(self.session)
-        register_views(copy, self._graph, at)
-        return frame_on(self.session, copy.sql(query))
+        return frame_on(self.session, run_sql(cloned(self.session), self._graph, query, at))
+
+    def query(
+        self, text: str | os.PathLike[str], name: str | None = None, params: Mapping[str, Any] | None = None,
+        at: Target = None,
+    ) -> DataFrame:  # fmt: skip
+        """Answer a `.gq` query like `graph.query(..., engine="spark")`; its rows as a DataFrame, in their order."""
+        found = self._graph.query(text, name, params, snapshot=at, engine="spark")
+        return frame_of(self.session, found.to_arrow())
 
     @property
     def analytics(self) -> SparkAnalytics:

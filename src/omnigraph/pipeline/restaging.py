@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from omnigraph.errors import OmnigraphError, StorageError
 from omnigraph.execution.spark.frames import public_fields
-from omnigraph.execution.spark.tasks import TaskRefusal
+from omnigraph.execution.spark.refusals import TaskRefusal
 from omnigraph.pipeline.rejects import row_data
 from omnigraph.pipeline.staging import StagedPart, StagedSplit, StageJob, compacted, part_of
 from omnigraph.schema.catalog import EntityType

@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 from omnigraph.datatypes import whole
 from omnigraph.errors import DataError, JobError, OmnigraphError, StorageError, Violation
 from omnigraph.errors.base import shown
-from omnigraph.execution.spark.tasks import TaskRefusal
+from omnigraph.execution.spark.refusals import TaskRefusal
 from omnigraph.pipeline.reading import parsed_rows
 from omnigraph.pipeline.row_schema import column_for_spark, objects_for_spark, row_schema, spark_fields
 from omnigraph.pipeline.sources import Split

@@ -11,6 +11,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from omnigraph.errors import InvalidArgument, OmnigraphError, SchemaMoved
+from omnigraph.execution.spark.frames import parts_by_id
 from omnigraph.graph import Graph
 from omnigraph.pipeline.restaging import Excluded, RowData, exclude
 from omnigraph.pipeline.settle import LoadTerms, Settlement, begin_load, earlier_load, stage_job
@@ -53,7 +54,7 @@ class TypeWrite:
         """Stage one partition, in a task."""
         context = TaskContext.get()
         number = context.partitionId() if context is not None else 0
-        named = (self._named(batch) for batch in batches)
+        named = (self._named(part) for batch in batches for part in parts_by_id(batch))
         return message(stage_frame(self.job, number, self.type_name, named, frame_place(self.type_name, number)))
 
     def _named(self, batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from omnigraph.errors import InvalidArgument, TypeNotFound
+from omnigraph.errors import InvalidArgument, TypeNotFound, Unsupported
 from omnigraph.schema.catalog import Catalog, EntityType
 
 ALWAYS = frozenset({"path", "type", "edge"})
+_OF_A_TABLE = frozenset({"provider", "owner"})
+"""What Spark adds to the options when it asks for the columns of a table of its catalog."""
+
+NO_PATH = 'give its path, .load("graph.omni") or .save("graph.omni"); a table of a Spark catalog has none, a view has'
 Options = Mapping[str, str]
 
 
 def known_options(given: Mapping[str, str], purpose: str, mine: Iterable[str]) -> dict[str, str]:
     """The options in lower case, as Spark treats them. Refuses one that is not known."""
     options = {str(k).lower(): str(v) for k, v in given.items()}
+    if options.keys() >= _OF_A_TABLE:
+        raise Unsupported(
+            "Spark's catalog keeps no options for a table of a Python source: it could not be read",
+            hint="CREATE TEMPORARY VIEW v USING omnigraph OPTIONS (path '...', type '...')",
+        )
     known = {name.lower(): name for name in (*ALWAYS, *mine)}
     unknown = sorted(set(options) - set(known))
     if unknown:
@@ -25,7 +34,7 @@ def known_options(given: Mapping[str, str], purpose: str, mine: Iterable[str]) -
 def path_of(options: Options) -> str:
     """Where the graph is."""
     if "path" not in options:
-        raise InvalidArgument("the graph is missing", hint='.load("graph.omni"), or option("path", ...)')
+        raise InvalidArgument("the graph is missing", hint=NO_PATH)
     return options["path"]
 
 

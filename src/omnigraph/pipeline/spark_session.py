@@ -58,11 +58,21 @@ def session(
 
     A running session, of any thread, is taken as it is. A new one has the settings of `spark-submit` and
     `spark-defaults.conf`; `master` and `config` win over them, and they over the defaults here. Without a master of
-    either kind it is that of `SPARK_MASTER`, else `local[*]`.
+    either kind it is that of `SPARK_MASTER`, else `local[*]`. The session knows the data source `omnigraph`.
+    """
+    return with_source(plain_session(master, app_name, config))
+
+
+def plain_session(
+    master: str | None = None, app_name: str | None = None, config: Mapping[str, Any] | None = None
+) -> SparkSession:
+    """The session that `session` gives, which may not know the data source: Spark starts a Python process to learn it.
+
+    Loads, queries and maintenance do without the source.
     """
     spark_module()
     running = versions.running_session()
-    return with_source(running if running is not None else _started(master, app_name, config or {}))
+    return running if running is not None else _started(master, app_name, config or {})
 
 
 def with_source(spark: SparkSession) -> SparkSession:
@@ -78,7 +88,7 @@ def work_session(spark: SparkSession) -> SparkSession:
     copy = versions.cloned(spark)
     for name, value in _NEEDED.items():
         copy.conf.set(name, value)
-    return with_source(copy)
+    return copy
 
 
 def frame_of(spark: SparkSession, table: pa.Table) -> DataFrame:
@@ -116,6 +126,9 @@ def _started(master: str | None, app_name: str | None, config: Mapping[str, Any]
     is_submitted = has_gateway or "PYSPARK_SUBMIT_ARGS" in os.environ
     if not has_gateway:
         provide_java()
+    if not is_submitted:
+        # The JVM looks for data sources with the Python that its environment names, which would be any `python3`.
+        os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     with _QuietLaunch():
         conf = versions.launched_conf()
         chosen = master or (None if is_submitted else os.environ.get("SPARK_MASTER"))
@@ -128,7 +141,6 @@ def _started(master: str | None, app_name: str | None, config: Mapping[str, Any]
             conf.setIfMissing(key, value)
         if not is_submitted:
             os.environ.setdefault("PYSPARK_PYTHON", conf.get("spark.pyspark.python", sys.executable))
-            os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
         spark = SparkSession.builder.config(conf=conf).getOrCreate()
         if not (is_submitted or conf.contains("spark.log.level")):
             spark.sparkContext.setLogLevel("ERROR")

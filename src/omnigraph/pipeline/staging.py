@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.ipc as ipc
 
 from omnigraph.errors import OmnigraphError, StorageError, Violation
-from omnigraph.execution.spark.tasks import TaskRefusal
+from omnigraph.execution.spark.refusals import TaskRefusal
 from omnigraph.execution.spark.workers import store_of
 from omnigraph.pipeline.buckets import CutFile, cut
 from omnigraph.pipeline.reading import read_split

@@ -43,7 +43,7 @@ def register_views(
     pinned = graph.snapshot(at).commit_id
     names: list[str] = []
     types = [*sorted(catalog.nodes), *sorted(catalog.edges)]
-    _require_distinct(spark, types)
+    require_distinct(spark, types)
     for type_name in types:
         frame = read_type(spark, graph, type_name, pinned, (columns or {}).get(type_name))
         frame.createOrReplaceTempView(f"{prefix}{type_name}")
@@ -51,7 +51,7 @@ def register_views(
     return names
 
 
-def _require_distinct(spark: SparkSession, types: Sequence[str]) -> None:
+def require_distinct(spark: SparkSession, types: Sequence[str]) -> None:
     """Refuse types of which one view would replace the other: the session's setting decides, and stays as it is."""
     if spark.conf.get("spark.sql.caseSensitive") == "true":
         return

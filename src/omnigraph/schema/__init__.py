@@ -1,11 +1,21 @@
-"""The `.pg` schema language: text in, `Catalog` out. (text -> parser -> ast -> checks -> catalog)"""
+"""The `.pg` schema language: text in, `Catalog` out. (text -> parser -> ast -> checks -> catalog)
+
+What reads text is loaded when it is first used: tasks have catalogs, and no need of a grammar.
+"""
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from omnigraph.schema.catalog import Catalog, EdgeType, NodeType, Property, build_catalog, compile_schema
 from omnigraph.schema.format import format_schema
-from omnigraph.schema.lint import lint_schema
-from omnigraph.schema.parser import parse_schema
+
+if TYPE_CHECKING:
+    from omnigraph.schema.lint import lint_schema
+    from omnigraph.schema.parser import parse_schema
+
+_HOMES = {"lint_schema": "omnigraph.schema.lint", "parse_schema": "omnigraph.schema.parser"}
 
 __all__ = [
     "Catalog",
@@ -18,3 +28,11 @@ __all__ = [
     "lint_schema",
     "parse_schema",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name from the module it lives in."""
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(home), name)

@@ -90,7 +90,7 @@ def run(
 
     from omnigraph.pipeline.api import run as run_job
     from omnigraph.pipeline.api import validate as check
-    from omnigraph.pipeline.spark_session import session
+    from omnigraph.pipeline.spark_session import plain_session
 
     parsed, graph = _opened(job, store)
     problems = check(parsed, graph, with_s3=False)
@@ -98,7 +98,7 @@ def run(
         raise InvalidArgument(f"{job}: {problems[0]}", hint="`omnigraph pipeline validate` lists everything")
     begun = time.perf_counter()
     with watched_tasks("loading", show=not quiet) as progress:
-        spark = session(master, config=_settings(conf or []))
+        spark = plain_session(master, config=_settings(conf or []))
         asked = replace(
             parsed, dry_run=dry_run, expect_head=if_commit or parsed.expect_head,
             idempotency_key=key or parsed.idempotency_key, ignore_unknown=ignore_unknown or parsed.ignore_unknown,

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
 import pyarrow as pa
 
 from omnigraph.schema.catalog import EntityType
@@ -50,3 +54,19 @@ def to_spark(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """A batch with its columns in the types that Spark takes."""
     columns = [batch.column(i).cast(field.type) for i, field in enumerate(schema)]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def parts_by_id(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """A batch in pieces, in order: rows with an `id`, and rows without one, which lack the column.
+
+    `INSERT INTO view (name) ...` gives null to columns that it does not name, and a load takes no null for an id.
+    """
+    place = batch.schema.get_field_index("id")
+    if place < 0 or not batch.num_rows or not batch.column(place).null_count:
+        yield batch
+        return
+    is_given = batch.column(place).is_valid().to_numpy(zero_copy_only=False)
+    ends = [*(np.flatnonzero(np.diff(is_given)) + 1).tolist(), batch.num_rows]
+    for begin, end in itertools.pairwise([0, *ends]):
+        part = batch.slice(begin, end - begin)
+        yield part if is_given[begin] else part.drop_columns(["id"])

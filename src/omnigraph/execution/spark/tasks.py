@@ -1,14 +1,11 @@
 """What tasks do with batches of bindings: the evaluator of the embedded engine, so that answers are the same.
 
-Nothing here knows of Spark: batches come in, batches go out. An error of a query is a Python exception in a worker,
-which Spark hands over as text; it carries what it takes to raise it again where somebody asked.
+Nothing here knows of Spark: batches come in, batches go out.
 """
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,60 +16,11 @@ from omnigraph import errors
 from omnigraph.execution.arrow.evaluate import Evaluator, Request, Scope
 from omnigraph.execution.spark.columns import Kinds, bases, columns_of, frame_of, stored, values_of
 from omnigraph.execution.spark.frames import spark_arrow_type
+from omnigraph.execution.spark.refusals import TaskRefusal
 from omnigraph.query import ir
 
 _NO_SCOPE = Scope({}, {})
-_MARK = re.compile(r"omnigraph-refusal (?=\{)")
 Batches = Iterator[pa.RecordBatch]
-
-
-class TaskRefusal(Exception):
-    """A refusal on its way from a worker to the driver."""
-
-    def __init__(self, error: errors.OmnigraphError) -> None:
-        plain = {name: value for name, value in vars(error).items() if isinstance(value, str | int | None)}
-        said = {"class": type(error).__name__, "message": error.message, "fields": plain}
-        super().__init__(f"omnigraph-refusal {json.dumps(said)}")
-
-
-def refusal_in(text: str) -> errors.OmnigraphError | None:
-    """The refusal that a failure of Spark tells of."""
-    found = _MARK.search(text)
-    if found is None:
-        return None
-    said, _ = json.JSONDecoder().raw_decode(text, found.end())
-    kind = getattr(errors, said["class"])
-    # Not by its own constructor, which may take the parts of the message instead of the message.
-    error: errors.OmnigraphError = kind.__new__(kind, said["message"])
-    for name, value in said["fields"].items():
-        setattr(error, name, value)
-    return error
-
-
-def error_of(failure: BaseException | None) -> errors.OmnigraphError | None:
-    """The error of a graph that a failure of Spark tells of, such as `query.exception()`; None when it is another."""
-    return None if failure is None else refusal_in(str(failure))
-
-
-def answered(work: Callable[[], Any]) -> Any:
-    """What a task found, or the error that stopped it, which Spark would show as a stack of two languages.
-
-    An error of the store is raised: it may answer the next attempt, and Spark makes one.
-    """
-    try:
-        return work()
-    except errors.StorageError as error:
-        raise TaskRefusal(error) from error
-    except errors.OmnigraphError as error:
-        return error
-
-
-def accepted(answers: list[Any]) -> list[Any]:
-    """The answers of tasks, unless one of them is an error."""
-    for each in answers:
-        if isinstance(each, errors.OmnigraphError):
-            raise each
-    return answers
 
 
 @dataclass(frozen=True)
