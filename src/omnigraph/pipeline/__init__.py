@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from omnigraph.pipeline.api import load, run, validate
+    from omnigraph.pipeline.change_frames import Changes
     from omnigraph.pipeline.job import read_job
     from omnigraph.pipeline.spark_analytics import SparkAnalytics as analytics
     from omnigraph.pipeline.spark_export import export
@@ -16,10 +17,13 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.spark_session import session
     from omnigraph.pipeline.spark_upkeep import build_indices, optimize
     from omnigraph.pipeline.views import read_type, register_views
+    from omnigraph.write.inputs.change_events import Cdc
     from omnigraph.write.inputs.source_files import Files
 
 _WHERE = {
     "analytics": ("omnigraph.pipeline.spark_analytics", "SparkAnalytics"),
+    "Cdc": ("omnigraph.write.inputs.change_events", "Cdc"),
+    "Changes": ("omnigraph.pipeline.change_frames", "Changes"),
     "build_indices": ("omnigraph.pipeline.spark_upkeep", "build_indices"),
     "export": ("omnigraph.pipeline.spark_export", "export"),
     "Files": ("omnigraph.write.inputs.source_files", "Files"),
@@ -35,6 +39,8 @@ _WHERE = {
 }
 
 __all__ = [
+    "Cdc",
+    "Changes",
     "Files",
     "analytics",
     "build_indices",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from omnigraph.execution.spark.job_scope import Progress
 from omnigraph.execution.spark.tasks import refusal_in
 from omnigraph.graph import Graph
 from omnigraph.pipeline.bulk_load import MAX_PARTITIONS, BulkLoad, FrameSource, reason_in, run_load
+from omnigraph.pipeline.change_frames import ChangeFrame, Changes, file_changes, frame_changes
 from omnigraph.pipeline.job import Job, JobSource
 from omnigraph.pipeline.reading import lines_begun
 from omnigraph.pipeline.row_schema import require_mapped_members
@@ -27,12 +29,13 @@ from omnigraph.pipeline.task_runner import TaskRunner
 from omnigraph.schema.catalog import Catalog, EntityType
 from omnigraph.versioning.refs import MAIN
 from omnigraph.write.files import kind_of
+from omnigraph.write.inputs.change_events import Cdc
 from omnigraph.write.inputs.locations import expand_paths, is_on_s3
 from omnigraph.write.inputs.partition_folders import folders_of
 from omnigraph.write.inputs.s3_access import S3Access
 from omnigraph.write.inputs.source_files import Files
 from omnigraph.write.inputs.tables import JSON, JSONL
-from omnigraph.write.load import MODES, LoadResult
+from omnigraph.write.load import MERGE, MODES, LoadResult
 from omnigraph.write.rejects import write_rejects
 from omnigraph.write.rows import known_fields
 from omnigraph.write.sources import entity_named, table_of
@@ -41,7 +44,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Source = Any
-"""A path, a list of paths, `Files`, a Spark DataFrame, or a pyarrow, pandas or polars table."""
+"""A path, a list of paths, `Files`, a Spark DataFrame, a pyarrow, pandas or polars table, or `Changes`."""
 
 
 def load(
@@ -78,9 +81,10 @@ def load(
         sources = [each for named, kind in given for each in _typed(named, kind, catalog, access)]
         sources += _envelopes(data, access)
         files = [source for source in sources if isinstance(source, Files)]
-        planned = _Planned(spark, access)
+        planned = _Planned(spark, catalog, access)
         for source in files:
             _check_columns(source, catalog)
+        _require_change_terms(sources, mode)
         for source in sources:
             planned.add(source)
         if not planned.splits and not planned.frames:
@@ -217,8 +221,9 @@ def _frame(spark: SparkSession, value: Any) -> DataFrame:
 class _Planned:
     """Splits and frames, numbered in the order given: what is wrong is reported in it, as in one process."""
 
-    def __init__(self, spark: SparkSession, access: S3Access | None) -> None:
+    def __init__(self, spark: SparkSession, catalog: Catalog, access: S3Access | None) -> None:
         self._spark = spark
+        self._catalog = catalog
         self._access = access
         self.splits: list[Split] = []
         self.frames: list[FrameSource] = []
@@ -232,7 +237,10 @@ class _Planned:
         if not isinstance(source, Files):
             before = sum(frame.type_name == source[0] for frame in self.frames)
             name = f"{source[0]} {before + 1}" if before else source[0]
-            self.frames.append(FrameSource(source[0], _frame(self._spark, source[1]), self._first, name))
+            if isinstance(source[1], Changes):
+                self._add_changes(source[0], source[1], name)
+            else:
+                self.frames.append(FrameSource(source[0], _frame(self._spark, source[1]), self._first, name))
             return
         splits = _numbered(self._spark, plan_splits([source], self._first, self._access))
         require_mapped_members(self._spark, splits)
@@ -240,18 +248,59 @@ class _Planned:
             return
         self.splits += splits
 
-    def _select(self, source: Files, splits: list[Split]) -> bool:
-        from py4j.protocol import Py4JError
-        from pyspark.errors import PySparkException
+    def _add_changes(self, type_name: str, source: Changes, name: str) -> None:
+        with _naming_mistakes(name):
+            frame = _frame(self._spark, source.rows)
+            found = frame_changes(source, frame, entity_named(type_name, self._catalog), name)
+            self.frames.append(self._change_source(type_name, found, name))
 
-        place = f"{source.type_name} from {source.paths[0]}"
-        try:
-            found = selected_frame(work_session(self._spark), source, splits, place)
-        except (PySparkException, Py4JError) as error:
-            raise refusal_in(str(error)) or JobError(f"{place}: {reason_in(str(error))}") from error
-        if found is not None:
-            self.frames.append(FrameSource(str(source.type_name), found[0], self._first, place, found[1], found[2]))
-        return found is not None
+    def _change_source(self, type_name: str, found: ChangeFrame, name: str) -> FrameSource:
+        selection = found.rows.selection
+        return FrameSource(type_name, found.frame, self._first, name, selection, found.failed_place, found.rows)
+
+    def _select(self, source: Files, splits: list[Split]) -> bool:
+        place, type_name = f"{source.type_name} from {source.paths[0]}", str(source.type_name)
+        spark = work_session(self._spark)
+        with _naming_mistakes(place):
+            if source.cdc is not None:
+                changes = file_changes(spark, source, entity_named(type_name, self._catalog), splits, place)
+                if changes is not None:
+                    self.frames.append(self._change_source(type_name, changes, place))
+                return changes is not None
+            found = selected_frame(spark, source, splits, place)
+            if found is not None:
+                self.frames.append(FrameSource(type_name, found[0], self._first, place, found[1], found[2]))
+            return found is not None
+
+
+@contextmanager
+def _naming_mistakes(place: str) -> Iterator[None]:
+    """What Spark does not understand of a source, as a mistake of the job."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        raise refusal_in(str(error)) or JobError(f"{place}: {reason_in(str(error))}") from error
+
+
+def _require_change_terms(sources: Sequence[Any], mode: str) -> None:
+    """Refuse events in a load that does not merge, and a type with events and anything beside them."""
+    names = [s.type_name if isinstance(s, Files) else s[0] for s in sources]
+    changed = [n for n, s in zip(names, sources, strict=True) if _cdc_of(s) is not None]
+    if changed and mode != MERGE:
+        raise InvalidArgument(f"{changed[0]}: change events need mode 'merge', not {mode!r}", hint="set mode to merge")
+    for name in changed:
+        if names.count(name) > 1 or None in names:
+            hint = "name all files of the type in one source, or load in two steps"
+            raise InvalidArgument(f"{name}: change events are the only source of their type", hint=hint)
+
+
+def _cdc_of(source: Any) -> Cdc | None:
+    if isinstance(source, Files):
+        return source.cdc
+    return source[1].cdc if isinstance(source[1], Changes) else None
 
 
 def _numbered(spark: SparkSession, splits: list[Split]) -> list[Split]:
@@ -290,4 +339,7 @@ def _table_keys(sources: Sequence[Any], catalog: Catalog) -> tuple[str, ...]:
     names = [s.type_name if isinstance(s, Files) else s[0] for s in sources]
     if None in names:
         return tuple(entity.table_key for entity in catalog.entity_types)
-    return tuple(sorted({entity_named(str(name), catalog).table_key for name in names}))
+    keys = {entity_named(str(name), catalog).table_key for name in names}
+    nodes = {entity_named(str(n), catalog).name for n, s in zip(names, sources, strict=True) if _cdc_of(s) is not None}
+    keys |= {edge.table_key for edge in catalog.edges.values() if nodes & {edge.source, edge.target}}
+    return tuple(sorted(keys))

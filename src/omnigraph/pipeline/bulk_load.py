@@ -50,6 +50,7 @@ from omnigraph.write.transaction import WriteTxn
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from omnigraph.pipeline.change_rows import ChangeRows
     from omnigraph.pipeline.selection import Selection
 
 _ATTEMPTS = 8
@@ -62,7 +63,7 @@ class FrameSource:
     """A DataFrame whose columns are properties of a type. `first` is the number of its first partition.
 
     `name` tells it from other frames of the load. With a `selection` its rows are those of files, and
-    `failed_place` finds the one on which its condition fails.
+    `failed_place` finds the one on which its condition fails. With `changes` its rows are events.
     """
 
     type_name: str
@@ -71,6 +72,7 @@ class FrameSource:
     name: str
     selection: Selection | None = None
     failed_place: Callable[[], str | None] | None = None
+    changes: ChangeRows | None = None
 
     def holds(self, number: int) -> bool:
         """Whether a number is that of one of its partitions."""
@@ -124,6 +126,10 @@ def _as_itself(source: FrameSource) -> Iterator[None]:
         raise refusal from error
 
 
+def _stage_changes(changes: ChangeRows) -> Callable[..., StagedSplit]:
+    return lambda job, number, _type_name, batches, _place: changes.stage(job, number, batches)
+
+
 class _Driver:
     """The driver's side of one load."""
 
@@ -145,6 +151,7 @@ class _Driver:
             self._store, request.terms, self._staged, [],
             Screener(self._tasks, lambda: self._runner.parallelism),
             spark_crew(spark, self._store.root.uri),
+            changed={f.changes.entity.table_key for f in request.frames if f.changes is not None},
         )  # fmt: skip
 
     def _begin(self) -> WriteTxn:
@@ -194,6 +201,9 @@ class _Driver:
         self._txn.announce(self._request.table_keys)
         self._job = self._told()
         self._scratch.append(self._txn.commit_id)
+        if self._settlement.has_changes:  # what events do depends on the rows that are there
+            self._staged.clear()
+            self._stage()
 
     # --- staging --------------------------------------------------------------------------------------------------
 
@@ -216,7 +226,8 @@ class _Driver:
         selection = source.selection
         # A frame may have no partition at all. Its columns are checked, and an overwrite empties its type.
         none = pa.RecordBatch.from_pylist([], schema=arrow_schema(source.frame.schema))
-        empty = stage_frame(job, first, type_name, [none], frame_place(name, 0), selection)
+        stage = partial(stage_frame, selection=selection) if source.changes is None else _stage_changes(source.changes)
+        empty = stage(job, first, type_name, [none], frame_place(name, 0))
         if empty.error is not None:
             raise empty.error
         self._staged.setdefault(first, empty)
@@ -227,7 +238,7 @@ class _Driver:
             context = TaskContext.get()
             partition = context.partitionId() if context is not None else 0
             place = frame_place(name, partition)
-            staged = stage_frame(job, first + partition, type_name, batches, place, selection)
+            staged = stage(job, first + partition, type_name, batches, place)
             yield pa.RecordBatch.from_pydict({"answer": pa.array([message(staged)], pa.binary())})
 
         for row in source.frame.mapInArrow(task, "answer binary").collect():

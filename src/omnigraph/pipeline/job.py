@@ -25,6 +25,7 @@ from typing import Any
 import yaml
 
 from omnigraph.errors import InvalidArgument, JobError, Span
+from omnigraph.write.inputs.change_events import Cdc
 from omnigraph.write.inputs.csv_files import CsvDialect
 from omnigraph.write.inputs.locations import is_absolute
 from omnigraph.write.inputs.tables import CSV, FORMATS
@@ -38,8 +39,9 @@ _ROOT = (
 )  # fmt: skip
 _SOURCE = (
     "path", "format", "columns", "cast", "where", "delimiter", "quote", "escape", "header", "names", "null_values",
-    "encoding", "partitions",
+    "encoding", "partitions", "cdc",
 )  # fmt: skip
+_CDC = ("op", "delete", "upsert", "ignore", "sequence", "partial", "preset")
 _CSV_TEXTS = ("delimiter", "quote", "escape", "encoding")
 _CSV_ONLY = (*_CSV_TEXTS, "names", "null_values", "header")
 
@@ -128,6 +130,9 @@ def parse_job(text: str, path: Path) -> Job:
         ignore_unknown=reader.choice(root, "ignore_unknown", ("true", "false"), "false") == "true",
         dedupe_edges=reader.choice(root, "dedupe_edges", ("true", "false"), "false") == "true",
     )
+    if job.mode != "merge" and any("cdc" in source.options for source in (*job.nodes, *job.edges)):
+        where = root.get("mode", document)
+        raise reader.at(where, f"a source has `cdc`, and the mode is {job.mode}", "use `mode: merge`")
     if not job.nodes and not job.edges:
         raise reader.error("the job loads nothing", 0, 0, hint="name files under `nodes` or `edges`")
     return job
@@ -222,7 +227,30 @@ class _Reader:
         options = {**self._sql_options(given), **self._csv_options(given, known)}
         if "partitions" in given:
             options["partitions"] = self.switch(given["partitions"])
+        if "cdc" in given:
+            options["cdc"] = self._cdc(given["cdc"])
         return JobSource(type_name, tuple(self.text(p) for p in paths), known, options)
+
+    def _cdc(self, node: Any) -> Cdc:
+        """The name of a preset, or how events are written."""
+        if isinstance(node, yaml.ScalarNode):
+            with self._refusing(node):
+                return Cdc(preset=self.text(node))
+        given = self.mapping(node, "cdc", _CDC)
+        names: dict[str, Any] = {name: self.text(given[name]) for name in ("op", "sequence", "preset") if name in given}
+        values: dict[str, Any] = {
+            name: self.words(given[name]) for name in ("delete", "upsert", "ignore") if name in given
+        }
+        options = {**names, **values}
+        if "preset" in given:
+            with self._refusing(given["preset"]):
+                Cdc(preset=names["preset"])
+            for name in values:
+                raise self.at(given[name], f"{name} is known to the preset {names['preset']}", "leave one of them out")
+        if "partial" in given:
+            options["partial"] = self.switch(given["partial"])
+        with self._refusing(node):
+            return Cdc(**options)
 
     def _sql_options(self, given: Mapping[str, Any]) -> dict[str, Any]:
         columns, cast = self._names(given, "columns"), self._names(given, "cast")

@@ -95,12 +95,17 @@ class StagedPart:
 
 @dataclass(frozen=True, slots=True)
 class StagedSplit:
-    """What one task did, or the error that stopped it."""
+    """What one task did, or the error that stopped it.
+
+    `removed` are ids of rows that events delete, `late` is how many events came too late; both by table.
+    """
 
     number: int
     parts: tuple[StagedPart, ...] = ()
     violations: tuple[Violation, ...] = ()
     error: OmnigraphError | None = field(default=None)
+    removed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    late: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def paths(self) -> frozenset[str | None]:
@@ -112,7 +117,7 @@ def stage_split(job: StageJob, split: Split) -> StagedSplit:
     """Read and stage one split of a file."""
     found = Findings(job.limit)
     catalog = job.store().catalog(job.schema_hash)
-    return _staged(job, split.number, read_split(split, catalog, found, ignore_unknown=job.ignore_unknown), found)
+    return staged_rows(job, split.number, read_split(split, catalog, found, ignore_unknown=job.ignore_unknown), found)
 
 
 def stage_frame(
@@ -140,7 +145,7 @@ def stage_frame(
             found.attach_rows(before, partial(with_row, first=row, batch=batch))
             row += batch.num_rows
 
-    return _staged(job, number, typed(), found)
+    return staged_rows(job, number, typed(), found)
 
 
 def frame_place(source: str, partition: int) -> str:
@@ -148,7 +153,8 @@ def frame_place(source: str, partition: int) -> str:
     return f"<{source} partition {partition}>"
 
 
-def _staged(job: StageJob, number: int, batches: Iterator[Batch], found: Findings) -> StagedSplit:
+def staged_rows(job: StageJob, number: int, batches: Iterator[Batch], found: Findings) -> StagedSplit:
+    """Check batches, write them, and describe what was written."""
     intake = Intake(job.store(), job, found)
     try:
         for batch in batches:

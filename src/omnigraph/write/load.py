@@ -30,6 +30,8 @@ class LoadResult:
     """What a load did. `commit` is None when there was nothing to load. `rejected` rows were left out on request.
 
     `duplicates` are edges that were skipped because equal ones are there, by type; only `dedupe_edges` counts them.
+    `deleted` are rows that change events removed, edges of deleted nodes included; `late` are events that were ignored
+    because the graph has a later state of their row; both by type.
     """
 
     branch: str
@@ -42,6 +44,8 @@ class LoadResult:
     dry_run: bool = False
     rejected: tuple[Violation, ...] = ()
     duplicates: Mapping[str, int] = field(default_factory=dict)
+    deleted: Mapping[str, int] = field(default_factory=dict)
+    late: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def total_entities(self) -> int:
