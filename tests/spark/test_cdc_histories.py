@@ -1,4 +1,4 @@
-"""Random histories of many keys: shuffled, repeated and split over loads, they come to what applying them in order does.
+"""Random histories of many keys: shuffled, repeated and split over loads, they come to what they come to in order.
 
 OMNIGRAPH_CDC_HISTORIES=2000 runs as many of the slow ones.
 """
@@ -103,7 +103,7 @@ def run_histories(spark: Any, folder: Path, seed: int, count: int) -> None:
             before = len(graph.commits.list())
             pipeline.load(spark, graph, {"Item": feed}, mode="merge")
             assert len(graph.commits.list()) <= before + 1
-    expected: State = {slug: (None, None, "kept", 0) for slug in there}
+    expected: State = dict.fromkeys(there, (None, None, "kept", 0))
     for events in histories:
         expected = in_order(expected, events, partial=partial)
     rows = graph.rows("node:Item").to_pylist()
