@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from omnigraph.pipeline.api import load, run, validate
+    from omnigraph.pipeline.api import backfill, load, run, validate
     from omnigraph.pipeline.change_frames import Changes
+    from omnigraph.pipeline.incremental import job_status
     from omnigraph.pipeline.job import read_job
     from omnigraph.pipeline.spark_analytics import SparkAnalytics as analytics
     from omnigraph.pipeline.spark_export import export
@@ -24,9 +25,11 @@ _WHERE = {
     "analytics": ("omnigraph.pipeline.spark_analytics", "SparkAnalytics"),
     "Cdc": ("omnigraph.write.inputs.change_events", "Cdc"),
     "Changes": ("omnigraph.pipeline.change_frames", "Changes"),
+    "backfill": ("omnigraph.pipeline.api", "backfill"),
     "build_indices": ("omnigraph.pipeline.spark_upkeep", "build_indices"),
     "export": ("omnigraph.pipeline.spark_export", "export"),
     "Files": ("omnigraph.write.inputs.source_files", "Files"),
+    "job_status": ("omnigraph.pipeline.incremental", "job_status"),
     "load": ("omnigraph.pipeline.api", "load"),
     "merge": ("omnigraph.pipeline.spark_merge", "merge"),
     "optimize": ("omnigraph.pipeline.spark_upkeep", "optimize"),
@@ -43,8 +46,10 @@ __all__ = [
     "Changes",
     "Files",
     "analytics",
+    "backfill",
     "build_indices",
     "export",
+    "job_status",
     "load",
     "merge",
     "optimize",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import itertools
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -17,7 +19,9 @@ from omnigraph.execution.spark.tasks import refusal_in
 from omnigraph.graph import Graph
 from omnigraph.pipeline.bulk_load import MAX_PARTITIONS, BulkLoad, FrameSource, reason_in, run_load
 from omnigraph.pipeline.change_frames import ChangeFrame, Changes, file_changes, frame_changes
-from omnigraph.pipeline.job import Job, JobSource
+from omnigraph.pipeline.incremental import load_again, load_new_files
+from omnigraph.pipeline.job import Job
+from omnigraph.pipeline.job_sources import Listed, job_files, listed_sources
 from omnigraph.pipeline.reading import lines_begun
 from omnigraph.pipeline.row_schema import require_mapped_members
 from omnigraph.pipeline.s3_settings import s3_access
@@ -27,6 +31,7 @@ from omnigraph.pipeline.sources import Split, plan_splits
 from omnigraph.pipeline.spark_session import frame_of, work_session
 from omnigraph.pipeline.task_runner import TaskRunner
 from omnigraph.schema.catalog import Catalog, EntityType
+from omnigraph.versioning.load_lists import LoadList
 from omnigraph.versioning.refs import MAIN
 from omnigraph.write.files import kind_of
 from omnigraph.write.inputs.change_events import Cdc
@@ -65,57 +70,95 @@ def load(
     """
     if mode not in MODES:
         raise InvalidArgument(f"mode {mode!r} is unknown", hint=f"use one of {', '.join(MODES)}")
-    created = graph.fork_if_missing(branch, from_branch)
+    terms = LoadTerms(
+        mode=mode, branch=branch, actor=actor, message=message, max_errors=max_errors, dry_run=dry_run,
+        expect_head=expect_head, idempotency_key=idempotency_key, ignore_unknown=ignore_unknown,
+        dedupe_edges=dedupe_edges,
+    )  # fmt: skip
+    return load_sources(spark, graph, Sources(nodes or {}, edges or {}, data), terms, from_branch, progress)
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What a load reads: sources by type, and files of envelope rows."""
+
+    nodes: Mapping[str, Source]
+    edges: Mapping[str, Source]
+    data: Source = None
+
+
+def load_sources(
+    spark: SparkSession, graph: Graph, given: Sources, terms: LoadTerms, from_branch: str | None,
+    progress: Progress | None,
+) -> LoadResult:  # fmt: skip
+    """Load sources on the terms given. A branch that was forked for a load which writes nothing goes again."""
+    created = graph.fork_if_missing(terms.branch, from_branch)
     result: LoadResult | None = None
     try:
-        terms = LoadTerms(
-            mode=mode, branch=branch, actor=actor, message=message, max_errors=max_errors, dry_run=dry_run,
-            expect_head=expect_head, idempotency_key=idempotency_key, ignore_unknown=ignore_unknown,
-            dedupe_edges=dedupe_edges,
-        )  # fmt: skip
         result = earlier_load(graph.repository, terms)
-        if result is not None:
-            return replace(result, base_branch=from_branch, branch_created=created)
-        catalog, access = graph.catalog(branch), s3_access(spark)
-        given = [(nodes or {}, "node"), (edges or {}, "edge")]
-        sources = [each for named, kind in given for each in _typed(named, kind, catalog, access)]
-        sources += _envelopes(data, access)
-        files = [source for source in sources if isinstance(source, Files)]
-        planned = _Planned(spark, catalog, access)
-        for source in files:
-            _check_columns(source, catalog)
-        _require_change_terms(sources, mode)
-        for source in sources:
-            planned.add(source)
-        if not planned.splits and not planned.frames:
-            raise InvalidArgument("there is nothing to load", hint="name files or DataFrames in `nodes` or `edges`")
-        keys = _table_keys(sources, catalog)
-        request = BulkLoad(
-            splits=tuple(planned.splits), frames=tuple(planned.frames), table_keys=keys, terms=terms
-        )  # fmt: skip
-        result = run_load(spark, graph.repository, request, progress)
+        if result is None:
+            result = run_load(spark, graph.repository, _planned(spark, graph, given, terms), progress)
     finally:
-        if created and (result is None or dry_run):  # a load that wrote nothing leaves no branch behind
-            graph.branches.delete(branch)
+        if created and (result is None or terms.dry_run):
+            graph.branches.delete(terms.branch)
     return replace(result, base_branch=from_branch, branch_created=created)
+
+
+def _planned(spark: SparkSession, graph: Graph, given: Sources, terms: LoadTerms) -> BulkLoad:
+    """The splits and DataFrames of a load; what can be known to be wrong is refused."""
+    catalog, access = graph.catalog(terms.branch), s3_access(spark)
+    named = [(given.nodes, "node"), (given.edges, "edge")]
+    sources = [each for types, kind in named for each in _typed(types, kind, catalog, access)]
+    sources += _envelopes(given.data, access)
+    planned = _Planned(spark, catalog, access)
+    for source in sources:
+        if isinstance(source, Files):
+            _check_columns(source, catalog)
+    _require_change_terms(sources, terms.mode)
+    for source in sources:
+        planned.add(source)
+    if not planned.splits and not planned.frames:
+        raise InvalidArgument("there is nothing to load", hint="name files or DataFrames in `nodes` or `edges`")
+    keys = _table_keys(sources, catalog)
+    return BulkLoad(splits=tuple(planned.splits), frames=tuple(planned.frames), table_keys=keys, terms=terms)
 
 
 def run(spark: SparkSession, job: Job, graph: Graph | None = None, progress: Progress | None = None) -> LoadResult:
     """Run a job, and describe the rows that it left out where the job says so."""
     target, access = graph or open_target(job), s3_access(spark)
-    given: dict[str, dict[str, list[Source]]] = {"nodes": {}, "edges": {}}
-    for section, sources in (("nodes", job.nodes), ("edges", job.edges)):
-        for source in sources:
-            given[section].setdefault(source.type_name, []).append(job_files(job, source, access))
-    result = load(
-        spark, target, given["nodes"], given["edges"], job.mode, job.branch, from_branch=job.from_branch,
-        actor=job.actor, message=job.message, max_errors=_max_errors(job), dry_run=job.dry_run, progress=progress,
-        expect_head=job.expect_head, idempotency_key=job.idempotency_key, ignore_unknown=job.ignore_unknown,
-        dedupe_edges=job.dedupe_edges,
-    )  # fmt: skip
+    if job.incremental:
+        result = load_new_files(target, job, access, partial(_run_once, spark, target, progress=progress))
+    else:
+        result = _run_once(spark, target, job, listed_sources(job, access), progress=progress)
+    return _with_rejects_written(job, result, access)
+
+
+def backfill(
+    spark: SparkSession, job: Job, graph: Graph | None = None, *, since: dt.datetime | None = None,
+    progress: Progress | None = None,
+) -> LoadResult:  # fmt: skip
+    """Load the files of an incremental job again: all of them, or those that have changed since a moment."""
+    target, access = graph or open_target(job), s3_access(spark)
+    once = partial(_run_once, spark, target, progress=progress)
+    return _with_rejects_written(job, load_again(target, job, access, once, since), access)
+
+
+def _with_rejects_written(job: Job, result: LoadResult, access: S3Access | None) -> LoadResult:
     if job.rejects is not None:
         write_rejects(job.located(job.rejects), result.rejected, access)
     return result
+
+
+def _run_once(
+    spark: SparkSession, graph: Graph, job: Job, given: Listed, load_list: LoadList | None = None,
+    *, progress: Progress | None,
+) -> LoadResult:  # fmt: skip
+    terms = LoadTerms(
+        mode=job.mode, branch=job.branch, actor=job.actor, message=job.message, max_errors=_max_errors(job),
+        dry_run=job.dry_run, expect_head=job.expect_head, idempotency_key=job.idempotency_key,
+        ignore_unknown=job.ignore_unknown, dedupe_edges=job.dedupe_edges, load_list=load_list,
+    )  # fmt: skip
+    return load_sources(spark, graph, Sources(given["nodes"], given["edges"]), terms, job.from_branch, progress)
 
 
 def open_target(job: Job) -> Graph:
@@ -177,12 +220,6 @@ def _entity(name: str, kind: str, catalog: Catalog) -> EntityType:
 def _by_format(name: str | None, paths: Sequence[str]) -> list[Files]:
     """Neighbours of one format together. The order stays: where rows clash, it decides which one is refused."""
     return [Files(name, tuple(mine), kind) for kind, mine in itertools.groupby(paths, kind_of)]
-
-
-def job_files(job: Job, source: JobSource, access: S3Access | None = None) -> Files:
-    """The files of a source of a job; paths are relative to the job file."""
-    paths = expand_paths([job.located(path) for path in source.paths], access)
-    return Files(source.type_name, paths, source.format or kind_of(paths[0]), **source.options)
 
 
 def _envelopes(data: Source, access: S3Access | None) -> list[Files]:

@@ -42,6 +42,7 @@ from omnigraph.pipeline.staging import (
 )
 from omnigraph.pipeline.task_runner import TaskRunner
 from omnigraph.storage.layout import STAGING
+from omnigraph.versioning.load_lists import load_list_path
 from omnigraph.versioning.repository import Repository
 from omnigraph.versioning.store import GraphStore
 from omnigraph.write.load import OVERWRITE, LoadResult, counts_of
@@ -175,6 +176,13 @@ class _Driver:
 
     def _finish(self) -> LoadResult:
         terms = self._request.terms
+        done = self._txn.earlier_commit()  # the same request may have been published since this one began
+        if done is not None:
+            self._txn.withdraw()
+            return LoadResult(terms.branch, terms.mode, {}, {}, done)
+        if terms.load_list is not None and not terms.dry_run:
+            path = load_list_path(self._txn.commit_id)
+            self._store.objects.put_new_json(path, terms.load_list.to_json())
         if not terms.dedupe_edges:
             return self._settlement.finish(self._txn, self._leave_out)
         found = drop_repeated_edges(self._txn, self._job, terms.mode, self._staged, self._tasks)

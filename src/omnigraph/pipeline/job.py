@@ -31,11 +31,13 @@ from omnigraph.write.inputs.locations import is_absolute
 from omnigraph.write.inputs.tables import CSV, FORMATS
 
 MODES = ("append", "merge", "overwrite")
+INCREMENTAL_FILES = "files"
 MAX_CHARACTERS = 1 << 20
 MAX_DEPTH = 16
 _ROOT = (
     "graph", "branch", "from", "mode", "actor", "message", "on_error", "max_errors", "rejects", "nodes", "edges",
     "expect_head", "idempotency_key", "ignore_unknown", "dedupe_edges",
+    "name", "incremental",
 )  # fmt: skip
 _SOURCE = (
     "path", "format", "columns", "cast", "where", "delimiter", "quote", "escape", "header", "names", "null_values",
@@ -58,7 +60,10 @@ class JobSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A load, as written. Paths are relative to the job file's directory."""
+    """A load, as written. Paths are relative to the job file's directory.
+
+    `incremental`: only files that the job, known by its `name`, has not loaded on its branch.
+    """
 
     graph: str | None
     branch: str
@@ -77,6 +82,8 @@ class Job:
     idempotency_key: str | None = None
     ignore_unknown: bool = False
     dedupe_edges: bool = False
+    name: str = "pipeline"
+    incremental: bool = False
 
     def located(self, path: str) -> str:
         """A path of the job file, or a URI, as it is found from anywhere."""
@@ -129,13 +136,27 @@ def parse_job(text: str, path: Path) -> Job:
         idempotency_key=reader.optional(root, "idempotency_key", reader.text),
         ignore_unknown=reader.choice(root, "ignore_unknown", ("true", "false"), "false") == "true",
         dedupe_edges=reader.choice(root, "dedupe_edges", ("true", "false"), "false") == "true",
+        name=reader.optional(root, "name", reader.text) or path.stem,
+        incremental=reader.choice(root, "incremental", (INCREMENTAL_FILES,), "") == INCREMENTAL_FILES,
     )
+    if job.incremental:
+        _require_incremental_terms(reader, root, job)
     if job.mode != "merge" and any("cdc" in source.options for source in (*job.nodes, *job.edges)):
         where = root.get("mode", document)
         raise reader.at(where, f"a source has `cdc`, and the mode is {job.mode}", "use `mode: merge`")
     if not job.nodes and not job.edges:
         raise reader.error("the job loads nothing", 0, 0, hint="name files under `nodes` or `edges`")
     return job
+
+
+def _require_incremental_terms(reader: _Reader, root: Mapping[str, Any], job: Job) -> None:
+    """Refuse what a job that loads new files only cannot have."""
+    if job.mode == "overwrite":
+        raise reader.at(root["mode"], "a load of new files cannot overwrite the old ones", "use append or merge")
+    if job.idempotency_key is not None:
+        raise reader.at(root["idempotency_key"], "a job with `incremental` makes its own keys", "leave it out")
+    if ":" in job.name:
+        raise reader.at(root.get("name", root["incremental"]), f"the name of a job has no colon: {job.name!r}")
 
 
 def _require_shallow(reader: _Reader, text: str) -> None:

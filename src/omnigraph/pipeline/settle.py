@@ -22,6 +22,7 @@ from omnigraph.pipeline.staging import StagedPart, StagedSplit, StageJob, read_k
 from omnigraph.storage.crew import HERE, Crew
 from omnigraph.storage.effects import AppendRows, Effect, OverwriteRows, ReplaceRows, WrittenFragment
 from omnigraph.versioning.commits import GraphCommit
+from omnigraph.versioning.load_lists import LoadList
 from omnigraph.versioning.plan import Requirement, Unmoved
 from omnigraph.versioning.repository import Repository
 from omnigraph.versioning.store import GraphStore
@@ -50,7 +51,10 @@ Restage = Callable[[Excluded], RowData]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadTerms:
-    """How staged rows are to be written. `max_errors` None refuses the whole load for one bad row."""
+    """How staged rows are to be written. `max_errors` None refuses the whole load for one bad row.
+
+    `load_list` names the files of the load, for the runs of its job that follow.
+    """
 
     mode: str
     branch: str
@@ -62,6 +66,7 @@ class LoadTerms:
     idempotency_key: str | None = None
     ignore_unknown: bool = False
     dedupe_edges: bool = False
+    load_list: LoadList | None = None
 
     def __post_init__(self) -> None:
         assert self.mode in MODES, f"{self.mode!r} is no mode of a load"
