@@ -18,6 +18,7 @@ from omnigraph.errors import InvalidArgument, JobError, OmnigraphError
 from omnigraph.pipeline.job import parse_job
 from omnigraph.storage.failpoints import VARIABLE, Point
 from omnigraph.storage.layout import LOADS, RECOVERY
+from omnigraph.versioning.store import Settings
 
 SCHEMA = """
 node Person { name: String @key  age: I32? }
@@ -139,7 +140,7 @@ def test_every_64th_list_names_all_files(tmp_path: Path, graph: Graph) -> None:
 
 def cli(folder: Path, *arguments: str, failpoint: str) -> subprocess.Popen[str]:
     """A run in a process of its own."""
-    env = {**os.environ, VARIABLE: failpoint, "OMNIGRAPH_INTENT_LEASE": "5"}
+    env = {**os.environ, VARIABLE: failpoint}
     command = [
         sys.executable,
         "-c",
@@ -186,7 +187,7 @@ def test_a_run_that_is_killed_loads_its_files_once(spark: Any, tmp_path: Path, g
     fresh = Graph.open(tmp_path / "g")
     result = pipeline.run(spark, job, fresh)
     assert result.nodes == ({"Visit": 2} if point == Point.BEFORE_SWAP else {})
-    late = Graph.open(tmp_path / "g")
+    late = Graph.open(tmp_path / "g", settings=Settings(lease=0.2, lease_margin=0.1))
     until = time.monotonic() + 60
     while list((tmp_path / "g" / RECOVERY).glob("*")) and time.monotonic() < until:
         late.recovery.run()

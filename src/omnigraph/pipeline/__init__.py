@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.spark_upkeep import build_indices, optimize
     from omnigraph.pipeline.views import read_type, register_views
     from omnigraph.write.inputs.change_events import Cdc
+    from omnigraph.write.inputs.expectations import Expectation
     from omnigraph.write.inputs.source_files import Files
 
 _WHERE = {
@@ -28,6 +29,7 @@ _WHERE = {
     "backfill": ("omnigraph.pipeline.api", "backfill"),
     "build_indices": ("omnigraph.pipeline.spark_upkeep", "build_indices"),
     "export": ("omnigraph.pipeline.spark_export", "export"),
+    "Expectation": ("omnigraph.write.inputs.expectations", "Expectation"),
     "Files": ("omnigraph.write.inputs.source_files", "Files"),
     "job_status": ("omnigraph.pipeline.incremental", "job_status"),
     "load": ("omnigraph.pipeline.api", "load"),
@@ -44,6 +46,7 @@ _WHERE = {
 __all__ = [
     "Cdc",
     "Changes",
+    "Expectation",
     "Files",
     "analytics",
     "backfill",

@@ -145,7 +145,7 @@ def backfill(
 
 def _with_rejects_written(job: Job, result: LoadResult, access: S3Access | None) -> LoadResult:
     if job.rejects is not None:
-        write_rejects(job.located(job.rejects), result.rejected, access)
+        write_rejects(job.located(job.rejects), (*result.rejected, *result.quarantined), access)
     return result
 
 
@@ -296,7 +296,7 @@ class _Planned:
         return FrameSource(type_name, found.frame, self._first, name, selection, found.failed_place, found.rows)
 
     def _select(self, source: Files, splits: list[Split]) -> bool:
-        place, type_name = f"{source.type_name} from {source.paths[0]}", str(source.type_name)
+        place, type_name = source.place, str(source.type_name)
         spark = work_session(self._spark)
         with _naming_mistakes(place):
             if source.cdc is not None:

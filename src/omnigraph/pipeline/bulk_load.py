@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -45,7 +45,8 @@ from omnigraph.storage.layout import STAGING
 from omnigraph.versioning.load_lists import load_list_path
 from omnigraph.versioning.repository import Repository
 from omnigraph.versioning.store import GraphStore
-from omnigraph.write.load import OVERWRITE, LoadResult, counts_of
+from omnigraph.write.inputs.expectations import DROP, WARN
+from omnigraph.write.load import OVERWRITE, LoadResult, SourceSummary, counts_of
 from omnigraph.write.transaction import WriteTxn
 
 if TYPE_CHECKING:
@@ -127,6 +128,22 @@ def _as_itself(source: FrameSource) -> Iterator[None]:
         raise refusal from error
 
 
+def _rows_read(staged: StagedSplit) -> int:
+    wrong = {(v.path, v.row) for v in staged.violations}
+    dropped = sum(count for (_, on_fail), count in staged.checks.items() if on_fail == DROP)
+    return staged.rows + len(wrong) + dropped
+
+
+def _summary(name: str, type_name: str | None, splits: Sequence[StagedSplit], read: Mapping[int, int]) -> SourceSummary:
+    counts: dict[str, Counter[str]] = {DROP: Counter(), WARN: Counter()}
+    for split in splits:
+        for (rule, on_fail), count in split.checks.items():
+            counts[on_fail][rule] += count
+    rows, loaded = sum(read[split.number] for split in splits), sum(split.rows for split in splits)
+    rejected = rows - loaded - counts[DROP].total()
+    return SourceSummary(name, type_name, rows, loaded, rejected, dict(counts[DROP]), dict(counts[WARN]))
+
+
 def _stage_changes(changes: ChangeRows) -> Callable[..., StagedSplit]:
     return lambda job, number, _type_name, batches, _place: changes.stage(job, number, batches)
 
@@ -146,6 +163,7 @@ class _Driver:
         self._job = self._told()
         self._scratch = [self._txn.commit_id]
         self._staged: dict[int, StagedSplit] = {}
+        self._read: dict[int, int] = {}
         self._duplicates: Counter[str] = Counter()
         self._runner = TaskRunner(spark, f"load into {self._store.root.uri}")
         self._settlement = Settlement(
@@ -168,11 +186,24 @@ class _Driver:
         try:
             with renewed_lease(lambda: self._txn):
                 self._stage()
-                result = self._settled()
+                result = self._described(self._settled())
         finally:
             if result is None:  # whatever stopped it, an error of Spark included
                 self._txn.withdraw()
         return result
+
+    def _described(self, result: LoadResult) -> LoadResult:
+        """The result with what became of the rows of each source."""
+        numbered = {s.number: (s.source, s.type_name) for s in self._request.splits}
+        sources: dict[tuple[str, str | None], list[StagedSplit]] = {}
+        for number in sorted(self._staged):
+            frame = next((f for f in self._request.frames if f.holds(number)), None)
+            name = numbered[number] if frame is None else (frame.name, frame.type_name)
+            sources.setdefault(name, []).append(self._staged[number])
+        read = {number: self._read[number] for number in self._staged}
+        found = tuple(_summary(*name, splits, read) for name, splits in sources.items())
+        quarantined = tuple(v for number in sorted(self._staged) for v in self._staged[number].quarantined)
+        return replace(result, sources=found, quarantined=quarantined)
 
     def _finish(self) -> LoadResult:
         terms = self._request.terms
@@ -228,6 +259,7 @@ class _Driver:
             error = self._staged[number].error
             if error is not None:
                 raise error
+        self._read = {number: _rows_read(staged) for number, staged in self._staged.items()}
 
     def _stage_frame(self, source: FrameSource) -> None:
         job, type_name, first, name = self._job, source.type_name, source.first, source.name

@@ -44,6 +44,7 @@ from omnigraph.pipeline.sources import Split
 from omnigraph.schema.catalog import EntityType
 from omnigraph.write.frames import is_text
 from omnigraph.write.inputs.change_events import DEBEZIUM, DELETE, Cdc
+from omnigraph.write.inputs.expectations import Expectation
 from omnigraph.write.inputs.source_files import Files
 from omnigraph.write.inputs.tables import JSON, JSONL
 from omnigraph.write.rows import ENDPOINTS, known_fields
@@ -63,6 +64,7 @@ class Changes:
     columns: Mapping[str, str] = field(default_factory=dict)
     where: str | None = None
     cast: Mapping[str, str] = field(default_factory=dict)
+    expect: tuple[Expectation, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,9 @@ def file_changes(
     empty = frozenset(
         n for n, c in columns.mapping.items() if n not in source.cast and c in found.names and _is_null(found, c)
     )
-    selection = Selection(tuple(splits), tuple(source.cast.items()), text, empty)
+    selection = Selection(
+        tuple(splits), tuple(source.cast.items()), text, empty, expect=source.expect, unknown=source.unknown
+    )
     change_frame = columns.change_frame(selection)
     where = source.where or "true"
     return replace(
@@ -126,7 +130,9 @@ def frame_changes(source: Changes, frame: DataFrame, entity: EntityType, name: s
     shipped = StructType([*from_arrow_schema(pa.schema(PLACE)).fields, *frame.schema.fields])
     columns = _Columns(source, source.cdc, entity, frame.mapInArrow(number, shipped), name)
     empty = frozenset(n for n, c in columns.mapping.items() if c in schema.names and _is_null(schema, c))
-    return columns.change_frame(Selection((), tuple(source.cast.items()), frozenset(), empty, frame=name))
+    return columns.change_frame(
+        Selection((), tuple(source.cast.items()), frozenset(), empty, frame=name, expect=source.expect)
+    )
 
 
 def _is_null(schema: pa.Schema, name: str) -> bool:

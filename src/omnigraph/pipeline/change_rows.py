@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from omnigraph.datatypes import Scalar, whole
 from omnigraph.errors import OmnigraphError
 from omnigraph.pipeline.selection import WRONG, Selection
-from omnigraph.pipeline.staging import StagedSplit, StageJob, staged_rows
+from omnigraph.pipeline.staging import Checks, StagedSplit, StageJob, staged_rows
 from omnigraph.schema.catalog import EdgeType, EntityType
 from omnigraph.schema.identity import edge_key_ids, node_ids
 from omnigraph.storage.lookup import rows_by_id
@@ -31,6 +31,7 @@ OP, SEQUENCE = "__omnigraph_op", "__omnigraph_sequence"
 ID, ORDER, ACTION, DELETED_AT = "__omnigraph_id", "__omnigraph_order", "__omnigraph_action", "__omnigraph_deleted_at"
 IDENTIFIED = ((ID, pa.string()), (ORDER, pa.int64()), (ACTION, pa.string()))
 ORDERED = (Scalar.DATE, Scalar.DATETIME, Scalar.I32, Scalar.I64, Scalar.U32, Scalar.U64)
+_AT = "__omnigraph_at"
 _ROWS_AT_ONCE = 200_000
 
 
@@ -100,7 +101,11 @@ class ChangeRows:
         staged = staged_rows(job, number, staging.batches(batches), found)
         key = self.entity.table_key
         removed = {key: tuple(staging.removed)} if staging.removed else {}
-        return replace(staged, removed=removed, late={key: staging.late} if staging.late else {})
+        checks = staging.checks
+        return replace(
+            staged, removed=removed, late={key: staging.late} if staging.late else {},
+            checks=dict(checks.counts), quarantined=tuple(checks.dropped),
+        )  # fmt: skip
 
 
 class _Staging:
@@ -113,6 +118,7 @@ class _Staging:
         self._entity = entity
         self._missing = self._missing_columns() if rows.cdc.partial else {}
         self.removed: list[str] = []
+        self.checks = Checks()
         self.late = 0
 
     def _missing_columns(self) -> dict[str, str]:
@@ -167,6 +173,10 @@ class _Staging:
         return self._typed(rows.filter(mask), base, whole(at).filter(whole(mask)))
 
     def _typed(self, rows: pa.Table, base: pa.Table, at: pa.Array) -> Batch:
+        if self._rows.selection.expect:
+            kept = rows.append_column(_AT, at)
+            kept = self._rows.selection.expected(kept, self._entity, self.checks)
+            rows, at = kept.drop([_AT]), whole(kept[_AT])
         for name, column in self._missing.items():
             rows = rows.append_column(name, base[column].take(at))
         ignore = self._job.ignore_unknown

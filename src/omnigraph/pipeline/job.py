@@ -27,6 +27,7 @@ import yaml
 from omnigraph.errors import InvalidArgument, JobError, Span
 from omnigraph.write.inputs.change_events import Cdc
 from omnigraph.write.inputs.csv_files import CsvDialect
+from omnigraph.write.inputs.expectations import FAIL, ON_FAIL, UNKNOWN, Expectation
 from omnigraph.write.inputs.locations import is_absolute
 from omnigraph.write.inputs.tables import CSV, FORMATS
 
@@ -41,7 +42,7 @@ _ROOT = (
 )  # fmt: skip
 _SOURCE = (
     "path", "format", "columns", "cast", "where", "delimiter", "quote", "escape", "header", "names", "null_values",
-    "encoding", "partitions", "cdc",
+    "encoding", "partitions", "cdc", "expect", "unknown",
 )  # fmt: skip
 _CDC = ("op", "delete", "upsert", "ignore", "sequence", "partial", "preset")
 _CSV_TEXTS = ("delimiter", "quote", "escape", "encoding")
@@ -250,7 +251,27 @@ class _Reader:
             options["partitions"] = self.switch(given["partitions"])
         if "cdc" in given:
             options["cdc"] = self._cdc(given["cdc"])
+        if "expect" in given:
+            options["expect"] = self._expectations(given["expect"])
+        if "unknown" in given:
+            options["unknown"] = self.choice(given, "unknown", UNKNOWN, "")
         return JobSource(type_name, tuple(self.text(p) for p in paths), known, options)
+
+    def _expectations(self, node: Any) -> tuple[Expectation, ...]:
+        if not isinstance(node, yaml.SequenceNode):
+            raise self.at(node, "expect must be a list", "write `expect: [{rule: age >= 0, on_fail: drop}]`")
+        found: dict[str, Expectation] = {}
+        for item in node.value:
+            given = self.mapping(item, "an expectation", ("rule", "on_fail", "name"))
+            if "rule" not in given:
+                raise self.at(item, "an expectation needs a rule", "a condition in Spark SQL, such as age >= 0")
+            with self._refusing(given["rule"]):
+                on_fail = self.choice(given, "on_fail", ON_FAIL, FAIL)
+                each = Expectation(self.text(given["rule"]), on_fail, self.optional(given, "name", self.text) or "")
+            if each.name in found:
+                raise self.at(item, f"the expectation {each.name!r} appears twice", "give each rule a name of its own")
+            found[each.name] = each
+        return tuple(found.values())
 
     def _cdc(self, node: Any) -> Cdc:
         """The name of a preset, or how events are written."""

@@ -24,15 +24,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.datatypes import whole
-from omnigraph.errors import DataError, JobError, OmnigraphError, StorageError, Violation
+from omnigraph.errors import DataError, InvalidValue, JobError, OmnigraphError, StorageError, Violation
 from omnigraph.errors.base import shown
 from omnigraph.execution.spark.tasks import TaskRefusal
 from omnigraph.pipeline.reading import parsed_rows
 from omnigraph.pipeline.row_schema import column_for_spark, objects_for_spark, row_schema, spark_fields
 from omnigraph.pipeline.sources import Split
-from omnigraph.pipeline.staging import frame_place
+from omnigraph.pipeline.staging import Checks, frame_place
 from omnigraph.schema.catalog import EntityType
 from omnigraph.write.frames import batch_from_table
+from omnigraph.write.inputs.expectations import DROP, FAIL, IGNORE, Expectation
 from omnigraph.write.inputs.locations import readable
 from omnigraph.write.inputs.objects import row_reader
 from omnigraph.write.inputs.source_files import Files
@@ -45,6 +46,9 @@ if TYPE_CHECKING:
 
 SPLIT, ROW, WRONG, OBJECT = "__omnigraph_split", "__omnigraph_row", "__omnigraph_wrong", "__omnigraph_object"
 _FAILED = "__omnigraph_failed_"
+EXPECTED, REJECTED = "__omnigraph_expected_", "__omnigraph_rejected"
+QUARANTINED = 100_000
+"""Of one batch of a task so many dropped rows are described; all are counted."""
 PLACE = (pa.field(SPLIT, pa.int32()), pa.field(ROW, pa.int64()), pa.field(WRONG, pa.binary()))
 _ROWS = 10_000
 
@@ -60,6 +64,10 @@ class Selectable(Protocol):
     def cast(self) -> Mapping[str, str]:
         """Types of Spark SQL by property."""
 
+    @property
+    def expect(self) -> tuple[Expectation, ...]:
+        """Rules over the columns."""
+
 
 @dataclass(frozen=True, slots=True)
 class Selection:
@@ -74,13 +82,17 @@ class Selection:
     text: frozenset[str]
     empty: frozenset[str]
     frame: str = ""
+    expect: tuple[Expectation, ...] = ()
+    unknown: str | None = None
 
     def batches(
-        self, batches: Iterator[pa.RecordBatch], entity: EntityType, found: Findings, *, ignore_unknown: bool = False
-    ) -> Iterator[Batch]:
+        self, batches: Iterator[pa.RecordBatch], entity: EntityType, found: Findings, checks: Checks,
+        *, ignore_unknown: bool = False,
+    ) -> Iterator[Batch]:  # fmt: skip
         """The rows that passed, as batches of their type. Rows whose cast failed are noted and left out."""
         for batch in batches:
             table = self.readable(pa.Table.from_batches([batch]), entity, found)
+            table = self.expected(table, entity, checks)
             if OBJECT in table.column_names:
                 yield batch_from_rows(entity, self._objects(table, entity), self.places(table), found)
             else:
@@ -92,11 +104,35 @@ class Selection:
         """The rows that could be read and cast. The others are noted."""
         return self._without_failed(self._without_wrong(table, found), entity, found)
 
+    def expected(self, table: pa.Table, entity: EntityType, checks: Checks) -> pa.Table:
+        """Without the rows that a rule drops. Raises for the first row that a rule does not allow."""
+        if not self.expect or not table.num_rows:
+            return table
+        places = self.places(table)
+        dropped = np.zeros(table.num_rows, np.bool_)
+        for number, each in enumerate(self.expect):
+            fails = ~table[f"{EXPECTED}{number}"].to_numpy(zero_copy_only=False).astype(np.bool_)
+            at = np.flatnonzero(fails & ~dropped).tolist()
+            if not at:
+                continue
+            if each.on_fail == FAIL:
+                path, row = places.at(at[0])
+                raise InvalidValue(
+                    f"{path}:{row}: the row does not meet the expectation {each.name!r} of {entity.name}: {each.rule}",
+                    type_key=entity.table_key, path=path, row=row,
+                )  # fmt: skip
+            checks.counts[each.name, each.on_fail] += len(at)
+            if each.on_fail == DROP:
+                dropped[at] = True
+                checks.quarantine(entity, each, places, [(i, table[REJECTED][i].as_py()) for i in at[:QUARANTINED]])
+        return table.filter(pa.array(~dropped)) if dropped.any() else table
+
     def batch(self, table: pa.Table, entity: EntityType, found: Findings, *, ignore_unknown: bool) -> Batch:
         """Rows of columns as a batch of their type."""
         names = [name for name in table.column_names if not name.startswith("__omnigraph_")]
         rows = pa.table({n: pa.nulls(table.num_rows) if n in self.empty else table[n] for n in names})
-        rows = known_columns(entity, rows) if ignore_unknown else rows
+        ignore = ignore_unknown if self.unknown is None else self.unknown == IGNORE
+        rows = known_columns(entity, rows) if ignore else rows
         return batch_from_table(entity, rows, self.places(table), found, text=self.text)
 
     def _without_wrong(self, table: pa.Table, found: Findings) -> pa.Table:
@@ -162,7 +198,9 @@ def selected_frame(
     kept = [name for name in columns if name not in source.cast]
     text = frozenset(name for part in parts for name in part.text_columns(kept))
     empty = frozenset(name for name in kept if pa.types.is_null(found.field(columns[name]).type))
-    selection = Selection(parts, tuple(source.cast.items()), text, empty)
+    selection = Selection(
+        parts, tuple(source.cast.items()), text, empty, expect=source.expect, unknown=source.unknown
+    )  # fmt: skip
     return frame, selection, partial(failed_place, spark, raw, source.where or "true", parts)
 
 
@@ -240,7 +278,20 @@ def computed(
         value = quoted(columns[name])
         failed = f"{value} IS NOT NULL AND TRY_CAST({value} AS {kind}) IS NULL"
         chosen.append(f"CASE WHEN {failed} THEN CAST({value} AS STRING) END AS {_FAILED}{number}")
-    return raw.selectExpr(*chosen)
+    return raw.selectExpr(*chosen, *_expectations(raw, source, is_json=is_json))
+
+
+def _expectations(raw: DataFrame, source: Selectable, *, is_json: bool) -> Iterator[str]:
+    """Which rules each row meets, and the whole row where one drops it."""
+    held = [f"coalesce(({each.rule}\n), false)" for each in source.expect]
+    for number, each in enumerate(held):
+        yield f"{WRONG} IS NOT NULL OR {each} AS {EXPECTED}{number}"
+    drops = [rule for rule, each in zip(held, source.expect, strict=True) if each.on_fail == DROP]
+    if source.expect:
+        names = ", ".join(quoted(name) for name in raw.columns if not name.startswith("__omnigraph_"))
+        row = OBJECT if is_json else f"to_json(struct({names}), map('ignoreNullFields', 'false'))"
+        failed = " AND ".join(drops) or "true"
+        yield f"CASE WHEN {WRONG} IS NULL AND NOT ({failed}) THEN {row} END AS {REJECTED}"
 
 
 def quoted(name: str) -> str:

@@ -208,9 +208,13 @@ def _files_inputs(name: str, files: Any) -> list[Input]:
     if not isinstance(files, Files):
         return [_file_input(name, file) for file in _expanded(files)]
     if files.is_selected:
-        raise InvalidArgument(f"{name}: `where`, `cast` and `cdc` are for Spark", hint="load with engine='spark'")
+        raise InvalidArgument(
+            f"{name}: `where`, `cast`, `cdc` and `expect` are for Spark", hint="load with engine='spark'"
+        )
     if files.type_name != name.removeprefix("node:").removeprefix("edge:"):
         raise InvalidArgument(f"{name}: these files are those of {files.type_name}")
+    if files.unknown is not None:
+        raise InvalidArgument(f"{name}: `unknown` of a source is for Spark", hint="load with ignore_unknown")
     located = replace(files, paths=expand_paths(files.paths))
     return [_part_input(name, part) for part in located.parts()]
 

@@ -21,7 +21,7 @@ from omnigraph.errors import InvalidArgument
 if TYPE_CHECKING:
     from omnigraph.graph import Graph
     from omnigraph.pipeline.job import Job
-    from omnigraph.write.load import LoadResult
+    from omnigraph.write.load import LoadResult, SourceSummary
 
 app = typer.Typer(help="Load jobs on Spark.", no_args_is_help=True)
 JobFile = Annotated[Path, typer.Argument(metavar="[JOB]", help="The job file.")]
@@ -131,6 +131,16 @@ def status(job: JobFile = _DEFAULT, *, store: options.Store = None, json: option
     print_line(f"{parsed.name}: " + ", ".join(f"{count} {state}" for state, count in counts.items()))
 
 
+@app.command("graph")
+def graph_of(job: JobFile = _DEFAULT, *, json: options.Json = False) -> None:
+    """Print a job as a Mermaid flowchart: its sources, what happens to their rows, the types that they become."""
+    from omnigraph.pipeline.job import read_job
+    from omnigraph.pipeline.job_graph import job_mermaid
+
+    text = job_mermaid(read_job(job))
+    print_json({"job": str(job), "mermaid": text}) if json else print_line(text)
+
+
 @app.command("backfill")
 def backfill(
     job: JobFile = _DEFAULT,
@@ -174,6 +184,13 @@ def _key_of(job: Job, key: str | None) -> str | None:
     return key or job.idempotency_key
 
 
+def _source_json(source: SourceSummary) -> dict[str, Any]:
+    return {
+        "source": source.name, "type": source.type_name, "read": source.read, "loaded": source.loaded,
+        "rejected": source.rejected, "dropped": dict(source.dropped), "warned": dict(source.warned),
+    }  # fmt: skip
+
+
 def _report(graph: Graph, result: LoadResult, seconds: float, *, json: bool) -> None:
     """What a run did."""
     if json:
@@ -182,6 +199,8 @@ def _report(graph: Graph, result: LoadResult, seconds: float, *, json: bool) -> 
                 "uri": graph.uri, "branch": result.branch, "mode": result.mode, "nodes": dict(result.nodes),
                 "edges": dict(result.edges), "total_entities": result.total_entities, "dry_run": result.dry_run,
                 "rejected": [each.as_dict() for each in result.rejected],
+                "quarantined": [each.as_dict() for each in result.quarantined],
+                "sources": [_source_json(each) for each in result.sources],
                 "duplicates": dict(result.duplicates), "deleted": dict(result.deleted), "late": dict(result.late),
                 "seconds": round(seconds, 3),
                 "commit": None if result.commit is None else commit_json(result.commit),
@@ -192,6 +211,10 @@ def _report(graph: Graph, result: LoadResult, seconds: float, *, json: bool) -> 
         print_line(f"{name:24} {count:>12,}")
     if result.rejected:
         note(f"{counted(len(result.rejected), 'row')} left out")
+    for source in result.sources:
+        for what, counts in (("dropped", source.dropped), ("loaded with a warning", source.warned)):
+            for rule, count in counts.items():
+                note(f"{source.name}: {counted(count, 'row')} {what}: {rule}")
     if any(result.duplicates.values()):
         note(f"{counted(sum(result.duplicates.values()), 'edge')} skipped: equal ones are there")
     if any(result.deleted.values()):
