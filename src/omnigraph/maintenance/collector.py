@@ -16,6 +16,7 @@ from omnigraph.storage.layout import (
     DERIVED,
     HISTORY,
     LEDGERS,
+    LOADS,
     LOCKS,
     MANIFEST,
     REFS,
@@ -216,7 +217,7 @@ class Collector:
     def _control(self) -> Condemned:
         objects = self._store.objects
         doomed = [info for info in half_written(objects) if self._is_abandoned(info)]
-        for prefix in (HISTORY, CHANGES, LEDGERS):
+        for prefix in (HISTORY, CHANGES, LEDGERS, LOADS):
             named = (info for info in objects.list(prefix) if info.path not in self._roots.objects)
             doomed += [info for info in named if self._is_abandoned(info)]
         live = {files.commit_id for files in self._repository.intents.list()}

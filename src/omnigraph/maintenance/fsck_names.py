@@ -11,6 +11,7 @@ from omnigraph.storage.layout import (
     CHANGES,
     CONDEMNED,
     LEDGERS,
+    LOADS,
     MANIFEST,
     QUARANTINE,
     RECOVERY,
@@ -27,7 +28,7 @@ from omnigraph.versioning.history import find, walk
 from omnigraph.versioning.repository import Repository
 from omnigraph.versioning.tags import Tag
 
-_SEALED = (REFS, TAGS, SCHEMAS, CHANGES, LEDGERS, AUDIT, CONDEMNED, RECOVERY)
+_SEALED = (REFS, TAGS, SCHEMAS, CHANGES, LEDGERS, LOADS, AUDIT, CONDEMNED, RECOVERY)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from omnigraph.versioning.claims import MAIN, Branch
 from omnigraph.versioning.commits import GraphCommit
 from omnigraph.versioning.condemned import read_condemned
 from omnigraph.versioning.history import walk
+from omnigraph.versioning.load_lists import has_load_list, load_list_path
 from omnigraph.versioning.manifest import ManifestState, read_state
 from omnigraph.versioning.repository import Repository
 
@@ -205,12 +206,20 @@ def _read_states(repository: Repository, branch: Branch, history: ManifestHistor
             continue
         state, files[version] = found
         if lineage is None:
-            lineage = frozenset(c.graph_commit_id for c in walk(repository.store.objects, state))
+            commits = list(walk(repository.store.objects, state))
+            lineage = frozenset(c.graph_commit_id for c in commits)
+            if history.kept:
+                roots.objects.update(_load_lists(commits))
         if version in history.kept:
             roots.keep_state(state, repository.store.catalog(state.schema_hash))
         elif state.head in lineage:
             # A swap that landed in a reclaimed past was never published: its pins may still be on their way.
             roots.give_up_state(state)
+
+
+def _load_lists(commits: Iterable[GraphCommit]) -> Iterator[str]:
+    """Lists of loaded files: whoever loads next needs those of the whole history."""
+    return (load_list_path(c.graph_commit_id) for c in commits if has_load_list(c.idempotency_key))
 
 
 def _state(repository: Repository, branch: Branch, version: int) -> tuple[ManifestState, frozenset[str]] | None:
@@ -256,6 +265,8 @@ def _derived_names(state: ManifestState, catalog: Catalog) -> Iterator[str]:
 def _keep_intents(repository: Repository, roots: Roots) -> None:
     """What unfinished writes have staged stays; what such a write adopted from elsewhere too."""
     for plan in repository.recovery.pending_plans():
+        if has_load_list(plan.idempotency_key):
+            roots.objects.add(load_list_path(plan.commit_id))
         for change in plan.changes:
             roots.pins.add((change.location, change.staged_version))
             roots.pins.add((change.location, change.base_version))

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from omnigraph.execution.spark.refusals import error_of
-    from omnigraph.pipeline.api import load, run, validate
+    from omnigraph.pipeline.api import backfill, load, run, validate
+    from omnigraph.pipeline.cdc_frames import Changes
+    from omnigraph.pipeline.incremental import job_status
     from omnigraph.pipeline.job import read_job
     from omnigraph.pipeline.spark_analytics import SparkAnalytics as analytics
     from omnigraph.pipeline.spark_export import export
@@ -19,14 +21,21 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.stream_sink import write_batch
     from omnigraph.pipeline.views import read_type, register_views
     from omnigraph.pipeline.worker_code import send_code
+    from omnigraph.write.inputs.change_events import Cdc
+    from omnigraph.write.inputs.expectations import Expectation
     from omnigraph.write.inputs.source_files import Files
 
 _WHERE = {
     "analytics": ("omnigraph.pipeline.spark_analytics", "SparkAnalytics"),
+    "Cdc": ("omnigraph.write.inputs.change_events", "Cdc"),
+    "Changes": ("omnigraph.pipeline.cdc_frames", "Changes"),
+    "backfill": ("omnigraph.pipeline.api", "backfill"),
     "build_indices": ("omnigraph.pipeline.spark_upkeep", "build_indices"),
     "error_of": ("omnigraph.execution.spark.refusals", "error_of"),
     "export": ("omnigraph.pipeline.spark_export", "export"),
+    "Expectation": ("omnigraph.write.inputs.expectations", "Expectation"),
     "Files": ("omnigraph.write.inputs.source_files", "Files"),
+    "job_status": ("omnigraph.pipeline.incremental", "job_status"),
     "load": ("omnigraph.pipeline.api", "load"),
     "merge": ("omnigraph.pipeline.spark_merge", "merge"),
     "optimize": ("omnigraph.pipeline.spark_upkeep", "optimize"),
@@ -41,11 +50,16 @@ _WHERE = {
 }
 
 __all__ = [
+    "Cdc",
+    "Changes",
+    "Expectation",
     "Files",
     "analytics",
+    "backfill",
     "build_indices",
     "error_of",
     "export",
+    "job_status",
     "load",
     "merge",
     "optimize",

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import itertools
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -15,7 +18,10 @@ from omnigraph.execution.spark.job_scope import Progress
 from omnigraph.execution.spark.refusals import refusal_in
 from omnigraph.graph import Graph
 from omnigraph.pipeline.bulk_load import MAX_PARTITIONS, BulkLoad, FrameSource, reason_in, run_load
-from omnigraph.pipeline.job import Job, JobSource
+from omnigraph.pipeline.cdc_frames import ChangeFrame, Changes, file_changes, frame_changes
+from omnigraph.pipeline.incremental import load_again, load_new_files
+from omnigraph.pipeline.job import Job
+from omnigraph.pipeline.job_sources import Listed, job_files, listed_sources
 from omnigraph.pipeline.reading import lines_begun
 from omnigraph.pipeline.row_schema import require_mapped_members
 from omnigraph.pipeline.s3_settings import s3_access
@@ -25,14 +31,16 @@ from omnigraph.pipeline.sources import Split, plan_splits
 from omnigraph.pipeline.spark_session import frame_of, work_session
 from omnigraph.pipeline.task_runner import TaskRunner
 from omnigraph.schema.catalog import Catalog, EntityType
+from omnigraph.versioning.load_lists import LoadList
 from omnigraph.versioning.refs import MAIN
 from omnigraph.write.files import kind_of
+from omnigraph.write.inputs.change_events import Cdc
 from omnigraph.write.inputs.locations import expand_paths, is_on_s3
 from omnigraph.write.inputs.partition_folders import folders_of
 from omnigraph.write.inputs.s3_access import S3Access
 from omnigraph.write.inputs.source_files import Files
 from omnigraph.write.inputs.tables import JSON, JSONL
-from omnigraph.write.load import MODES, LoadResult
+from omnigraph.write.load import MERGE, MODES, LoadResult
 from omnigraph.write.rejects import write_rejects
 from omnigraph.write.rows import known_fields
 from omnigraph.write.sources import entity_named, table_of
@@ -41,7 +49,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Source = Any
-"""A path, a list of paths, `Files`, a Spark DataFrame, or a pyarrow, pandas or polars table."""
+"""A path, a list of paths, `Files`, a Spark DataFrame, a pyarrow, pandas or polars table, or `Changes`."""
 
 
 def load(
@@ -62,56 +70,95 @@ def load(
     """
     if mode not in MODES:
         raise InvalidArgument(f"mode {mode!r} is unknown", hint=f"use one of {', '.join(MODES)}")
-    created = graph.fork_if_missing(branch, from_branch)
+    terms = LoadTerms(
+        mode=mode, branch=branch, actor=actor, message=message, max_errors=max_errors, dry_run=dry_run,
+        expect_head=expect_head, idempotency_key=idempotency_key, ignore_unknown=ignore_unknown,
+        dedupe_edges=dedupe_edges,
+    )  # fmt: skip
+    return load_sources(spark, graph, Sources(nodes or {}, edges or {}, data), terms, from_branch, progress)
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What a load reads: sources by type, and files of envelope rows."""
+
+    nodes: Mapping[str, Source]
+    edges: Mapping[str, Source]
+    data: Source = None
+
+
+def load_sources(
+    spark: SparkSession, graph: Graph, given: Sources, terms: LoadTerms, from_branch: str | None,
+    progress: Progress | None,
+) -> LoadResult:  # fmt: skip
+    """Load sources on the terms given. A branch that was forked for a load which writes nothing goes again."""
+    created = graph.fork_if_missing(terms.branch, from_branch)
     result: LoadResult | None = None
     try:
-        terms = LoadTerms(
-            mode=mode, branch=branch, actor=actor, message=message, max_errors=max_errors, dry_run=dry_run,
-            expect_head=expect_head, idempotency_key=idempotency_key, ignore_unknown=ignore_unknown,
-            dedupe_edges=dedupe_edges,
-        )  # fmt: skip
         result = earlier_load(graph.repository, terms)
-        if result is not None:
-            return replace(result, base_branch=from_branch, branch_created=created)
-        catalog, access = graph.catalog(branch), s3_access(spark)
-        given = [(nodes or {}, "node"), (edges or {}, "edge")]
-        sources = [each for named, kind in given for each in _typed(named, kind, catalog, access)]
-        sources += _envelopes(data, access)
-        files = [source for source in sources if isinstance(source, Files)]
-        planned = _Planned(spark, access)
-        for source in files:
-            _check_columns(source, catalog)
-        for source in sources:
-            planned.add(source)
-        if not planned.splits and not planned.frames:
-            raise InvalidArgument("there is nothing to load", hint="name files or DataFrames in `nodes` or `edges`")
-        keys = _table_keys(sources, catalog)
-        request = BulkLoad(
-            splits=tuple(planned.splits), frames=tuple(planned.frames), table_keys=keys, terms=terms
-        )  # fmt: skip
-        result = run_load(spark, graph.repository, request, progress)
+        if result is None:
+            result = run_load(spark, graph.repository, _planned(spark, graph, given, terms), progress)
     finally:
-        if created and (result is None or dry_run):  # a load that wrote nothing leaves no branch behind
-            graph.branches.delete(branch)
+        if created and (result is None or terms.dry_run):
+            graph.branches.delete(terms.branch)
     return replace(result, base_branch=from_branch, branch_created=created)
+
+
+def _planned(spark: SparkSession, graph: Graph, given: Sources, terms: LoadTerms) -> BulkLoad:
+    """The splits and DataFrames of a load; what can be known to be wrong is refused."""
+    catalog, access = graph.catalog(terms.branch), s3_access(spark)
+    named = [(given.nodes, "node"), (given.edges, "edge")]
+    sources = [each for types, kind in named for each in _typed(types, kind, catalog, access)]
+    sources += _envelopes(given.data, access)
+    planned = _Planned(spark, catalog, access)
+    for source in sources:
+        if isinstance(source, Files):
+            _check_columns(source, catalog)
+    _require_change_terms(sources, terms.mode)
+    for source in sources:
+        planned.add(source)
+    if not planned.splits and not planned.frames:
+        raise InvalidArgument("there is nothing to load", hint="name files or DataFrames in `nodes` or `edges`")
+    keys = _table_keys(sources, catalog)
+    return BulkLoad(splits=tuple(planned.splits), frames=tuple(planned.frames), table_keys=keys, terms=terms)
 
 
 def run(spark: SparkSession, job: Job, graph: Graph | None = None, progress: Progress | None = None) -> LoadResult:
     """Run a job, and describe the rows that it left out where the job says so."""
     target, access = graph or open_target(job), s3_access(spark)
-    given: dict[str, dict[str, list[Source]]] = {"nodes": {}, "edges": {}}
-    for section, sources in (("nodes", job.nodes), ("edges", job.edges)):
-        for source in sources:
-            given[section].setdefault(source.type_name, []).append(job_files(job, source, access))
-    result = load(
-        spark, target, given["nodes"], given["edges"], job.mode, job.branch, from_branch=job.from_branch,
-        actor=job.actor, message=job.message, max_errors=_max_errors(job), dry_run=job.dry_run, progress=progress,
-        expect_head=job.expect_head, idempotency_key=job.idempotency_key, ignore_unknown=job.ignore_unknown,
-        dedupe_edges=job.dedupe_edges,
-    )  # fmt: skip
+    if job.incremental:
+        result = load_new_files(target, job, access, partial(_run_once, spark, target, progress=progress))
+    else:
+        result = _run_once(spark, target, job, listed_sources(job, access), progress=progress)
+    return _with_rejects_written(job, result, access)
+
+
+def backfill(
+    spark: SparkSession, job: Job, graph: Graph | None = None, *, since: dt.datetime | None = None,
+    progress: Progress | None = None,
+) -> LoadResult:  # fmt: skip
+    """Load the files of an incremental job again: all of them, or those that have changed since a moment."""
+    target, access = graph or open_target(job), s3_access(spark)
+    once = partial(_run_once, spark, target, progress=progress)
+    return _with_rejects_written(job, load_again(target, job, access, once, since), access)
+
+
+def _with_rejects_written(job: Job, result: LoadResult, access: S3Access | None) -> LoadResult:
     if job.rejects is not None:
-        write_rejects(job.located(job.rejects), result.rejected, access)
+        write_rejects(job.located(job.rejects), (*result.rejected, *result.quarantined), access)
     return result
+
+
+def _run_once(
+    spark: SparkSession, graph: Graph, job: Job, given: Listed, load_list: LoadList | None = None,
+    *, progress: Progress | None,
+) -> LoadResult:  # fmt: skip
+    terms = LoadTerms(
+        mode=job.mode, branch=job.branch, actor=job.actor, message=job.message, max_errors=_max_errors(job),
+        dry_run=job.dry_run, expect_head=job.expect_head, idempotency_key=job.idempotency_key,
+        ignore_unknown=job.ignore_unknown, dedupe_edges=job.dedupe_edges, load_list=load_list,
+    )  # fmt: skip
+    return load_sources(spark, graph, Sources(given["nodes"], given["edges"]), terms, job.from_branch, progress)
 
 
 def open_target(job: Job) -> Graph:
@@ -175,12 +222,6 @@ def _by_format(name: str | None, paths: Sequence[str]) -> list[Files]:
     return [Files(name, tuple(mine), kind) for kind, mine in itertools.groupby(paths, kind_of)]
 
 
-def job_files(job: Job, source: JobSource, access: S3Access | None = None) -> Files:
-    """The files of a source of a job; paths are relative to the job file."""
-    paths = expand_paths([job.located(path) for path in source.paths], access)
-    return Files(source.type_name, paths, source.format or kind_of(paths[0]), **source.options)
-
-
 def _envelopes(data: Source, access: S3Access | None) -> list[Files]:
     if data is None:
         return []
@@ -217,8 +258,9 @@ def _frame(spark: SparkSession, value: Any) -> DataFrame:
 class _Planned:
     """Splits and frames, numbered in the order given: what is wrong is reported in it, as in one process."""
 
-    def __init__(self, spark: SparkSession, access: S3Access | None) -> None:
+    def __init__(self, spark: SparkSession, catalog: Catalog, access: S3Access | None) -> None:
         self._spark = spark
+        self._catalog = catalog
         self._access = access
         self.splits: list[Split] = []
         self.frames: list[FrameSource] = []
@@ -232,7 +274,10 @@ class _Planned:
         if not isinstance(source, Files):
             before = sum(frame.type_name == source[0] for frame in self.frames)
             name = f"{source[0]} {before + 1}" if before else source[0]
-            self.frames.append(FrameSource(source[0], _frame(self._spark, source[1]), self._first, name))
+            if isinstance(source[1], Changes):
+                self._add_changes(source[0], source[1], name)
+            else:
+                self.frames.append(FrameSource(source[0], _frame(self._spark, source[1]), self._first, name))
             return
         splits = _numbered(self._spark, plan_splits([source], self._first, self._access))
         require_mapped_members(self._spark, splits)
@@ -240,18 +285,59 @@ class _Planned:
             return
         self.splits += splits
 
-    def _select(self, source: Files, splits: list[Split]) -> bool:
-        from py4j.protocol import Py4JError
-        from pyspark.errors import PySparkException
+    def _add_changes(self, type_name: str, source: Changes, name: str) -> None:
+        with _naming_mistakes(name):
+            frame = _frame(self._spark, source.rows)
+            found = frame_changes(source, frame, entity_named(type_name, self._catalog), name)
+            self.frames.append(self._change_source(type_name, found, name))
 
-        place = f"{source.type_name} from {source.paths[0]}"
-        try:
-            found = selected_frame(work_session(self._spark), source, splits, place)
-        except (PySparkException, Py4JError) as error:
-            raise refusal_in(str(error)) or JobError(f"{place}: {reason_in(str(error))}") from error
-        if found is not None:
-            self.frames.append(FrameSource(str(source.type_name), found[0], self._first, place, found[1], found[2]))
-        return found is not None
+    def _change_source(self, type_name: str, found: ChangeFrame, name: str) -> FrameSource:
+        selection = found.rows.selection
+        return FrameSource(type_name, found.frame, self._first, name, selection, found.failed_place, found.rows)
+
+    def _select(self, source: Files, splits: list[Split]) -> bool:
+        place, type_name = source.place, str(source.type_name)
+        spark = work_session(self._spark)
+        with _naming_mistakes(place):
+            if source.cdc is not None:
+                changes = file_changes(spark, source, entity_named(type_name, self._catalog), splits, place)
+                if changes is not None:
+                    self.frames.append(self._change_source(type_name, changes, place))
+                return changes is not None
+            found = selected_frame(spark, source, splits, place)
+            if found is not None:
+                self.frames.append(FrameSource(type_name, found[0], self._first, place, found[1], found[2]))
+            return found is not None
+
+
+@contextmanager
+def _naming_mistakes(place: str) -> Iterator[None]:
+    """What Spark does not understand of a source, as a mistake of the job."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        raise refusal_in(str(error)) or JobError(f"{place}: {reason_in(str(error))}") from error
+
+
+def _require_change_terms(sources: Sequence[Any], mode: str) -> None:
+    """Refuse events in a load that does not merge, and a type with events and anything beside them."""
+    names = [s.type_name if isinstance(s, Files) else s[0] for s in sources]
+    changed = [n for n, s in zip(names, sources, strict=True) if _cdc_of(s) is not None]
+    if changed and mode != MERGE:
+        raise InvalidArgument(f"{changed[0]}: change events need mode 'merge', not {mode!r}", hint="set mode to merge")
+    for name in changed:
+        if names.count(name) > 1 or None in names:
+            hint = "name all files of the type in one source, or load in two steps"
+            raise InvalidArgument(f"{name}: change events are the only source of their type", hint=hint)
+
+
+def _cdc_of(source: Any) -> Cdc | None:
+    if isinstance(source, Files):
+        return source.cdc
+    return source[1].cdc if isinstance(source[1], Changes) else None
 
 
 def _numbered(spark: SparkSession, splits: list[Split]) -> list[Split]:
@@ -290,4 +376,7 @@ def _table_keys(sources: Sequence[Any], catalog: Catalog) -> tuple[str, ...]:
     names = [s.type_name if isinstance(s, Files) else s[0] for s in sources]
     if None in names:
         return tuple(entity.table_key for entity in catalog.entity_types)
-    return tuple(sorted({entity_named(str(name), catalog).table_key for name in names}))
+    keys = {entity_named(str(name), catalog).table_key for name in names}
+    nodes = {entity_named(str(n), catalog).name for n, s in zip(names, sources, strict=True) if _cdc_of(s) is not None}
+    keys |= {edge.table_key for edge in catalog.edges.values() if nodes & {edge.source, edge.target}}
+    return tuple(sorted(keys))

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -42,14 +42,17 @@ from omnigraph.pipeline.staging import (
 )
 from omnigraph.pipeline.task_runner import TaskRunner
 from omnigraph.storage.layout import STAGING
+from omnigraph.versioning.load_lists import load_list_path
 from omnigraph.versioning.repository import Repository
 from omnigraph.versioning.store import GraphStore
-from omnigraph.write.load import OVERWRITE, LoadResult, counts_of
+from omnigraph.write.inputs.expectations import DROP, WARN
+from omnigraph.write.load import OVERWRITE, LoadResult, SourceSummary, counts_of
 from omnigraph.write.transaction import WriteTxn
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from omnigraph.pipeline.cdc_rows import ChangeRows
     from omnigraph.pipeline.selection import Selection
 
 _ATTEMPTS = 8
@@ -62,7 +65,7 @@ class FrameSource:
     """A DataFrame whose columns are properties of a type. `first` is the number of its first partition.
 
     `name` tells it from other frames of the load. With a `selection` its rows are those of files, and
-    `failed_place` finds the one on which its condition fails.
+    `failed_place` finds the one on which its condition fails. With `changes` its rows are events.
     """
 
     type_name: str
@@ -71,6 +74,7 @@ class FrameSource:
     name: str
     selection: Selection | None = None
     failed_place: Callable[[], str | None] | None = None
+    changes: ChangeRows | None = None
 
     def holds(self, number: int) -> bool:
         """Whether a number is that of one of its partitions."""
@@ -124,6 +128,26 @@ def _as_itself(source: FrameSource) -> Iterator[None]:
         raise refusal from error
 
 
+def _rows_read(staged: StagedSplit) -> int:
+    wrong = {(v.path, v.row) for v in staged.violations}
+    dropped = sum(count for (_, on_fail), count in staged.checks.items() if on_fail == DROP)
+    return staged.rows + len(wrong) + dropped
+
+
+def _summary(name: str, type_name: str | None, splits: Sequence[StagedSplit], read: Mapping[int, int]) -> SourceSummary:
+    counts: dict[str, Counter[str]] = {DROP: Counter(), WARN: Counter()}
+    for split in splits:
+        for (rule, on_fail), count in split.checks.items():
+            counts[on_fail][rule] += count
+    rows, loaded = sum(read[split.number] for split in splits), sum(split.rows for split in splits)
+    rejected = rows - loaded - counts[DROP].total()
+    return SourceSummary(name, type_name, rows, loaded, rejected, dict(counts[DROP]), dict(counts[WARN]))
+
+
+def _stage_changes(changes: ChangeRows) -> Callable[..., StagedSplit]:
+    return lambda job, number, _type_name, batches, _place: changes.stage(job, number, batches)
+
+
 class _Driver:
     """The driver's side of one load."""
 
@@ -139,12 +163,14 @@ class _Driver:
         self._job = self._told()
         self._scratch = [self._txn.commit_id]
         self._staged: dict[int, StagedSplit] = {}
+        self._read: dict[int, int] = {}
         self._duplicates: Counter[str] = Counter()
         self._runner = TaskRunner(spark, f"load into {self._store.root.uri}")
         self._settlement = Settlement(
             self._store, request.terms, self._staged, [],
             Screener(self._tasks, lambda: self._runner.parallelism),
             spark_crew(spark, self._store.root.uri),
+            changed={f.changes.entity.table_key for f in request.frames if f.changes is not None},
         )  # fmt: skip
 
     def _begin(self) -> WriteTxn:
@@ -160,14 +186,34 @@ class _Driver:
         try:
             with renewed_lease(lambda: self._txn):
                 self._stage()
-                result = self._settled()
+                result = self._described(self._settled())
         finally:
             if result is None:  # whatever stopped it, an error of Spark included
                 self._txn.withdraw()
         return result
 
+    def _described(self, result: LoadResult) -> LoadResult:
+        """The result with what became of the rows of each source."""
+        numbered = {s.number: (s.source, s.type_name) for s in self._request.splits}
+        sources: dict[tuple[str, str | None], list[StagedSplit]] = {}
+        for number in sorted(self._staged):
+            frame = next((f for f in self._request.frames if f.holds(number)), None)
+            name = numbered[number] if frame is None else (frame.name, frame.type_name)
+            sources.setdefault(name, []).append(self._staged[number])
+        read = {number: self._read[number] for number in self._staged}
+        found = tuple(_summary(*name, splits, read) for name, splits in sources.items())
+        quarantined = tuple(v for number in sorted(self._staged) for v in self._staged[number].quarantined)
+        return replace(result, sources=found, quarantined=quarantined)
+
     def _finish(self) -> LoadResult:
         terms = self._request.terms
+        done = self._txn.earlier_commit()  # the same request may have been published since this one began
+        if done is not None:
+            self._txn.withdraw()
+            return LoadResult(terms.branch, terms.mode, {}, {}, done)
+        if terms.load_list is not None and not terms.dry_run:
+            path = load_list_path(self._txn.commit_id)
+            self._store.objects.put_new_json(path, terms.load_list.to_json())
         if not terms.dedupe_edges:
             return self._settlement.finish(self._txn, self._leave_out)
         found = drop_repeated_edges(self._txn, self._job, terms.mode, self._staged, self._tasks)
@@ -194,6 +240,9 @@ class _Driver:
         self._txn.announce(self._request.table_keys)
         self._job = self._told()
         self._scratch.append(self._txn.commit_id)
+        if self._settlement.has_changes:  # what events do depends on the rows that are there
+            self._staged.clear()
+            self._stage()
 
     # --- staging --------------------------------------------------------------------------------------------------
 
@@ -210,13 +259,15 @@ class _Driver:
             error = self._staged[number].error
             if error is not None:
                 raise error
+        self._read = {number: _rows_read(staged) for number, staged in self._staged.items()}
 
     def _stage_frame(self, source: FrameSource) -> None:
         job, type_name, first, name = self._job, source.type_name, source.first, source.name
         selection = source.selection
         # A frame may have no partition at all. Its columns are checked, and an overwrite empties its type.
         none = pa.RecordBatch.from_pylist([], schema=arrow_schema(source.frame.schema))
-        empty = stage_frame(job, first, type_name, [none], frame_place(name, 0), selection)
+        stage = partial(stage_frame, selection=selection) if source.changes is None else _stage_changes(source.changes)
+        empty = stage(job, first, type_name, [none], frame_place(name, 0))
         if empty.error is not None:
             raise empty.error
         self._staged.setdefault(first, empty)
@@ -227,7 +278,7 @@ class _Driver:
             context = TaskContext.get()
             partition = context.partitionId() if context is not None else 0
             place = frame_place(name, partition)
-            staged = stage_frame(job, first + partition, type_name, batches, place, selection)
+            staged = stage(job, first + partition, type_name, batches, place)
             yield pa.RecordBatch.from_pydict({"answer": pa.array([message(staged)], pa.binary())})
 
         for row in source.frame.mapInArrow(task, "answer binary").collect():

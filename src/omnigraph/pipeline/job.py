@@ -25,21 +25,26 @@ from typing import Any
 import yaml
 
 from omnigraph.errors import InvalidArgument, JobError, Span
+from omnigraph.write.inputs.change_events import Cdc
 from omnigraph.write.inputs.csv_files import CsvDialect
+from omnigraph.write.inputs.expectations import FAIL, ON_FAIL, UNKNOWN, Expectation
 from omnigraph.write.inputs.locations import is_absolute
 from omnigraph.write.inputs.tables import CSV, FORMATS
 
 MODES = ("append", "merge", "overwrite")
+INCREMENTAL_FILES = "files"
 MAX_CHARACTERS = 1 << 20
 MAX_DEPTH = 16
 _ROOT = (
     "graph", "branch", "from", "mode", "actor", "message", "on_error", "max_errors", "rejects", "nodes", "edges",
     "expect_head", "idempotency_key", "ignore_unknown", "dedupe_edges",
+    "name", "incremental",
 )  # fmt: skip
 _SOURCE = (
     "path", "format", "columns", "cast", "where", "delimiter", "quote", "escape", "header", "names", "null_values",
-    "encoding", "partitions",
+    "encoding", "partitions", "cdc", "expect", "unknown",
 )  # fmt: skip
+_CDC = ("op", "delete", "upsert", "ignore", "sequence", "partial", "preset")
 _CSV_TEXTS = ("delimiter", "quote", "escape", "encoding")
 _CSV_ONLY = (*_CSV_TEXTS, "names", "null_values", "header")
 
@@ -56,7 +61,10 @@ class JobSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A load, as written. Paths are relative to the job file's directory."""
+    """A load, as written. Paths are relative to the job file's directory.
+
+    `incremental`: only files that the job, known by its `name`, has not loaded on its branch.
+    """
 
     graph: str | None
     branch: str
@@ -75,6 +83,8 @@ class Job:
     idempotency_key: str | None = None
     ignore_unknown: bool = False
     dedupe_edges: bool = False
+    name: str = "pipeline"
+    incremental: bool = False
 
     def located(self, path: str) -> str:
         """A path of the job file, or a URI, as it is found from anywhere."""
@@ -127,10 +137,27 @@ def parse_job(text: str, path: Path) -> Job:
         idempotency_key=reader.optional(root, "idempotency_key", reader.text),
         ignore_unknown=reader.choice(root, "ignore_unknown", ("true", "false"), "false") == "true",
         dedupe_edges=reader.choice(root, "dedupe_edges", ("true", "false"), "false") == "true",
+        name=reader.optional(root, "name", reader.text) or path.stem,
+        incremental=reader.choice(root, "incremental", (INCREMENTAL_FILES,), "") == INCREMENTAL_FILES,
     )
+    if job.incremental:
+        _require_incremental_terms(reader, root, job)
+    if job.mode != "merge" and any("cdc" in source.options for source in (*job.nodes, *job.edges)):
+        where = root.get("mode", document)
+        raise reader.at(where, f"a source has `cdc`, and the mode is {job.mode}", "use `mode: merge`")
     if not job.nodes and not job.edges:
         raise reader.error("the job loads nothing", 0, 0, hint="name files under `nodes` or `edges`")
     return job
+
+
+def _require_incremental_terms(reader: _Reader, root: Mapping[str, Any], job: Job) -> None:
+    """Refuse what a job that loads new files only cannot have."""
+    if job.mode == "overwrite":
+        raise reader.at(root["mode"], "a load of new files cannot overwrite the old ones", "use append or merge")
+    if job.idempotency_key is not None:
+        raise reader.at(root["idempotency_key"], "a job with `incremental` makes its own keys", "leave it out")
+    if ":" in job.name:
+        raise reader.at(root.get("name", root["incremental"]), f"the name of a job has no colon: {job.name!r}")
 
 
 def _require_shallow(reader: _Reader, text: str) -> None:
@@ -222,7 +249,50 @@ class _Reader:
         options = {**self._sql_options(given), **self._csv_options(given, known)}
         if "partitions" in given:
             options["partitions"] = self.switch(given["partitions"])
+        if "cdc" in given:
+            options["cdc"] = self._cdc(given["cdc"])
+        if "expect" in given:
+            options["expect"] = self._expectations(given["expect"])
+        if "unknown" in given:
+            options["unknown"] = self.choice(given, "unknown", UNKNOWN, "")
         return JobSource(type_name, tuple(self.text(p) for p in paths), known, options)
+
+    def _expectations(self, node: Any) -> tuple[Expectation, ...]:
+        if not isinstance(node, yaml.SequenceNode):
+            raise self.at(node, "expect must be a list", "write `expect: [{rule: age >= 0, on_fail: drop}]`")
+        found: dict[str, Expectation] = {}
+        for item in node.value:
+            given = self.mapping(item, "an expectation", ("rule", "on_fail", "name"))
+            if "rule" not in given:
+                raise self.at(item, "an expectation needs a rule", "a condition in Spark SQL, such as age >= 0")
+            with self._refusing(given["rule"]):
+                on_fail = self.choice(given, "on_fail", ON_FAIL, FAIL)
+                each = Expectation(self.text(given["rule"]), on_fail, self.optional(given, "name", self.text) or "")
+            if each.name in found:
+                raise self.at(item, f"the expectation {each.name!r} appears twice", "give each rule a name of its own")
+            found[each.name] = each
+        return tuple(found.values())
+
+    def _cdc(self, node: Any) -> Cdc:
+        """The name of a preset, or how events are written."""
+        if isinstance(node, yaml.ScalarNode):
+            with self._refusing(node):
+                return Cdc(preset=self.text(node))
+        given = self.mapping(node, "cdc", _CDC)
+        names: dict[str, Any] = {name: self.text(given[name]) for name in ("op", "sequence", "preset") if name in given}
+        values: dict[str, Any] = {
+            name: self.words(given[name]) for name in ("delete", "upsert", "ignore") if name in given
+        }
+        options = {**names, **values}
+        if "preset" in given:
+            with self._refusing(given["preset"]):
+                Cdc(preset=names["preset"])
+            for name in values:
+                raise self.at(given[name], f"{name} is known to the preset {names['preset']}", "leave one of them out")
+        if "partial" in given:
+            options["partial"] = self.switch(given["partial"])
+        with self._refusing(node):
+            return Cdc(**options)
 
     def _sql_options(self, given: Mapping[str, Any]) -> dict[str, Any]:
         columns, cast = self._names(given, "columns"), self._names(given, "cast")

@@ -17,21 +17,23 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.datatypes import whole
-from omnigraph.errors import DataError, JobError, OmnigraphError, StorageError, Violation
+from omnigraph.errors import DataError, InvalidValue, JobError, OmnigraphError, StorageError, Violation
 from omnigraph.errors.base import shown
 from omnigraph.execution.spark.refusals import TaskRefusal
 from omnigraph.pipeline.reading import parsed_rows
 from omnigraph.pipeline.row_schema import column_for_spark, objects_for_spark, row_schema, spark_fields
 from omnigraph.pipeline.sources import Split
+from omnigraph.pipeline.staging import Checks, frame_place
 from omnigraph.schema.catalog import EntityType
 from omnigraph.write.frames import batch_from_table
+from omnigraph.write.inputs.expectations import DROP, FAIL, IGNORE, Expectation
 from omnigraph.write.inputs.locations import readable
 from omnigraph.write.inputs.objects import row_reader
 from omnigraph.write.inputs.source_files import Files
@@ -44,8 +46,27 @@ if TYPE_CHECKING:
 
 SPLIT, ROW, WRONG, OBJECT = "__omnigraph_split", "__omnigraph_row", "__omnigraph_wrong", "__omnigraph_object"
 _FAILED = "__omnigraph_failed_"
-_PLACE = (pa.field(SPLIT, pa.int32()), pa.field(ROW, pa.int64()), pa.field(WRONG, pa.binary()))
+EXPECTED, REJECTED = "__omnigraph_expected_", "__omnigraph_rejected"
+QUARANTINED = 100_000
+"""Of one batch of a task so many dropped rows are described; all are counted."""
+PLACE = (pa.field(SPLIT, pa.int32()), pa.field(ROW, pa.int64()), pa.field(WRONG, pa.binary()))
 _ROWS = 10_000
+
+
+class Selectable(Protocol):
+    """What may have a condition and casts: files, or rows of a DataFrame."""
+
+    @property
+    def where(self) -> str | None:
+        """A condition over the columns."""
+
+    @property
+    def cast(self) -> Mapping[str, str]:
+        """Types of Spark SQL by property."""
+
+    @property
+    def expect(self) -> tuple[Expectation, ...]:
+        """Rules over the columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,32 +74,66 @@ class Selection:
     """What tasks need to know to stage selected rows: the splits that they come from, and what the SQL computed.
 
     `casts` are properties and the types that they were cast to; `text` are columns that are text to be read, `empty`
-    those without any value.
+    those without any value. Rows of a DataFrame have no splits: `frame` is its name in reports.
     """
 
     splits: tuple[Split, ...]
     casts: tuple[tuple[str, str], ...]
     text: frozenset[str]
     empty: frozenset[str]
+    frame: str = ""
+    expect: tuple[Expectation, ...] = ()
+    unknown: str | None = None
 
     def batches(
-        self, batches: Iterator[pa.RecordBatch], entity: EntityType, found: Findings, *, ignore_unknown: bool = False
-    ) -> Iterator[Batch]:
+        self, batches: Iterator[pa.RecordBatch], entity: EntityType, found: Findings, checks: Checks,
+        *, ignore_unknown: bool = False,
+    ) -> Iterator[Batch]:  # fmt: skip
         """The rows that passed, as batches of their type. Rows whose cast failed are noted and left out."""
         for batch in batches:
-            table = self._without_failed(self._without_wrong(pa.Table.from_batches([batch]), found), entity, found)
+            table = self.readable(pa.Table.from_batches([batch]), entity, found)
+            table = self.expected(table, entity, checks)
             if OBJECT in table.column_names:
-                yield batch_from_rows(entity, self._objects(table, entity), self._places(table), found)
+                yield batch_from_rows(entity, self._objects(table, entity), self.places(table), found)
             else:
-                yield self._batch(table, entity, found, ignore_unknown)
+                yield self.batch(table, entity, found, ignore_unknown=ignore_unknown)
             if found.full:
                 return
 
-    def _batch(self, table: pa.Table, entity: EntityType, found: Findings, ignore_unknown: bool) -> Batch:
+    def readable(self, table: pa.Table, entity: EntityType, found: Findings) -> pa.Table:
+        """The rows that could be read and cast. The others are noted."""
+        return self._without_failed(self._without_wrong(table, found), entity, found)
+
+    def expected(self, table: pa.Table, entity: EntityType, checks: Checks) -> pa.Table:
+        """Without the rows that a rule drops. Raises for the first row that a rule does not allow."""
+        if not self.expect or not table.num_rows:
+            return table
+        places = self.places(table)
+        dropped = np.zeros(table.num_rows, np.bool_)
+        for number, each in enumerate(self.expect):
+            fails = ~table[f"{EXPECTED}{number}"].to_numpy(zero_copy_only=False).astype(np.bool_)
+            at = np.flatnonzero(fails & ~dropped).tolist()
+            if not at:
+                continue
+            if each.on_fail == FAIL:
+                path, row = places.at(at[0])
+                raise InvalidValue(
+                    f"{path}:{row}: the row does not meet the expectation {each.name!r} of {entity.name}: {each.rule}",
+                    type_key=entity.table_key, path=path, row=row,
+                )  # fmt: skip
+            checks.counts[each.name, each.on_fail] += len(at)
+            if each.on_fail == DROP:
+                dropped[at] = True
+                checks.quarantine(entity, each, places, [(i, table[REJECTED][i].as_py()) for i in at[:QUARANTINED]])
+        return table.filter(pa.array(~dropped)) if dropped.any() else table
+
+    def batch(self, table: pa.Table, entity: EntityType, found: Findings, *, ignore_unknown: bool) -> Batch:
+        """Rows of columns as a batch of their type."""
         names = [name for name in table.column_names if not name.startswith("__omnigraph_")]
         rows = pa.table({n: pa.nulls(table.num_rows) if n in self.empty else table[n] for n in names})
-        rows = known_columns(entity, rows) if ignore_unknown else rows
-        return batch_from_table(entity, rows, self._places(table), found, text=self.text)
+        ignore = ignore_unknown if self.unknown is None else self.unknown == IGNORE
+        rows = known_columns(entity, rows) if ignore else rows
+        return batch_from_table(entity, rows, self.places(table), found, text=self.text)
 
     def _without_wrong(self, table: pa.Table, found: Findings) -> pa.Table:
         """Note what the reader could not read, or raise what stopped it."""
@@ -91,7 +146,7 @@ class Selection:
 
     def _without_failed(self, table: pa.Table, entity: EntityType, found: Findings) -> pa.Table:
         bad: set[int] = set()
-        places = self._places(table)
+        places = self.places(table)
         for number, (name, kind) in enumerate(self.casts):
             failed = table[f"{_FAILED}{number}"]
             for index in np.flatnonzero(pc.is_valid(failed).to_numpy(zero_copy_only=False)).tolist():
@@ -100,13 +155,16 @@ class Selection:
                 found.note("type", text, entity, places=places, index=index, field=name, value=failed[index].as_py())
         return table.take([i for i in range(table.num_rows) if i not in bad]) if bad else table
 
-    def _places(self, table: pa.Table) -> Places:
-        """Rows keep the order of their files unless the condition has made Spark mix them."""
+    def places(self, table: pa.Table) -> Places:
+        """Where rows stand. They keep the order of their files unless the condition has made Spark mix them."""
         numbers = table[SPLIT].to_numpy()
         cuts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
         rows = table[ROW].to_numpy()
-        parts = [(self.splits[numbers[a]].path, rows[a:b].tolist()) for a, b in pairwise(cuts) if b > a]
+        parts = [(self._path(int(numbers[a])), rows[a:b].tolist()) for a, b in pairwise(cuts) if b > a]
         return Places(tuple(parts))
+
+    def _path(self, number: int) -> str:
+        return frame_place(self.frame, number) if self.frame else self.splits[number].path
 
     def _objects(self, table: pa.Table, entity: EntityType) -> list[dict[str, Any]]:
         cast = {name: table[name].to_pylist() for name, _ in self.casts}
@@ -127,15 +185,29 @@ def selected_frame(
     ANSI: what cannot be computed is an error. Raises Spark's own error where it does not understand the condition or a
     type.
     """
-    from pyspark.sql.pandas.types import from_arrow_schema
-
     found = row_schema(spark, splits)
     if not found.names:
         return None
     fields, is_json = spark_fields(found), source.format in (JSON, JSONL)
     columns = dict(source.columns) or {name: name for name in fields.names}
-    _require_known(source, columns, found.names, place)
-    shipped = pa.schema([*_PLACE, *([pa.field(OBJECT, pa.string())] if is_json else []), *fields])
+    require_known(source, columns, found.names, place)
+    shipped = pa.schema([*PLACE, *([pa.field(OBJECT, pa.string())] if is_json else []), *fields])
+    parts = tuple(splits)
+    raw = raw_rows(spark, parts, shipped)
+    frame = computed(raw(0, len(parts)), source, columns, is_json=is_json)
+    kept = [name for name in columns if name not in source.cast]
+    text = frozenset(name for part in parts for name in part.text_columns(kept))
+    empty = frozenset(name for name in kept if pa.types.is_null(found.field(columns[name]).type))
+    selection = Selection(
+        parts, tuple(source.cast.items()), text, empty, expect=source.expect, unknown=source.unknown
+    )  # fmt: skip
+    return frame, selection, partial(failed_place, spark, raw, source.where or "true", parts)
+
+
+def raw_rows(spark: SparkSession, splits: Sequence[Split], shipped: pa.Schema) -> Callable[[int, int], DataFrame]:
+    """A function that gives the rows of the splits from one number up to another, with the place of each row."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
     parts = tuple(splits)
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -146,13 +218,7 @@ def selected_frame(
     def raw(first: int, after: int) -> DataFrame:
         return spark.range(first, after, 1, after - first).mapInArrow(read, from_arrow_schema(shipped))
 
-    frame = _computed(raw(0, len(parts)), source, columns, is_json=is_json)
-    _ = frame.schema  # on Spark Connect it is only now that the condition is looked at
-    kept = [name for name in columns if name not in source.cast]
-    text = frozenset(name for part in parts for name in part.text_columns(kept))
-    empty = frozenset(name for name in kept if pa.types.is_null(found.field(columns[name]).type))
-    selection = Selection(parts, tuple(source.cast.items()), text, empty)
-    return frame, selection, partial(failed_place, spark, raw, source.where or "true", parts)
+    return raw
 
 
 def failed_place(
@@ -182,7 +248,8 @@ def failed_place(
     return f"{splits[split].path}:{row}" if row <= last else None
 
 
-def _require_known(source: Files, columns: Mapping[str, str], names: Sequence[str], place: str) -> None:
+def require_known(source: Selectable, columns: Mapping[str, str], names: Sequence[str], place: str) -> None:
+    """Refuse a column that the rows do not have, and a cast of what is no column."""
     hint = f"the files have {', '.join(names)}"
     missing = sorted(set(columns.values()) - set(names))
     if missing:
@@ -192,27 +259,43 @@ def _require_known(source: Files, columns: Mapping[str, str], names: Sequence[st
         raise JobError(f"{place}: cast names {unknown[0]!r}, which is no column", hint=hint)
 
 
-def _computed(raw: DataFrame, source: Files, columns: Mapping[str, str], *, is_json: bool) -> DataFrame:
-    """The columns to stage: what was cast and why not, and of tables also what was not."""
+def computed(
+    raw: DataFrame, source: Selectable, columns: Mapping[str, str], *, is_json: bool, also: Sequence[str] = ()
+) -> DataFrame:
+    """The columns to stage: what was cast and why not, of tables also what was not, and columns `also` as they are."""
     from pyspark.sql import functions as F
 
     if source.where is not None:  # a row that could not be read has no values: it passes, to be reported
         raw = raw.where(F.col(WRONG).isNotNull() | F.expr(source.where))
-    chosen = [SPLIT, ROW, WRONG, *([OBJECT] if is_json else [])]
+    chosen = [SPLIT, ROW, WRONG, *([OBJECT] if is_json else []), *also]
     for name, column in columns.items():
-        kind, value = source.cast.get(name), _quoted(column)
+        kind, value = source.cast.get(name), quoted(column)
         if kind is not None:
-            chosen.append(f"TRY_CAST({value} AS {kind}) AS {_quoted(name)}")
+            chosen.append(f"TRY_CAST({value} AS {kind}) AS {quoted(name)}")
         elif not is_json:
-            chosen.append(f"{value} AS {_quoted(name)}")
+            chosen.append(f"{value} AS {quoted(name)}")
     for number, (name, kind) in enumerate(source.cast.items()):
-        value = _quoted(columns[name])
+        value = quoted(columns[name])
         failed = f"{value} IS NOT NULL AND TRY_CAST({value} AS {kind}) IS NULL"
         chosen.append(f"CASE WHEN {failed} THEN CAST({value} AS STRING) END AS {_FAILED}{number}")
-    return raw.selectExpr(*chosen)
+    return raw.selectExpr(*chosen, *_expectations(raw, source, is_json=is_json))
 
 
-def _quoted(name: str) -> str:
+def _expectations(raw: DataFrame, source: Selectable, *, is_json: bool) -> Iterator[str]:
+    """Which rules each row meets, and the whole row where one drops it."""
+    held = [f"coalesce(({each.rule}\n), false)" for each in source.expect]
+    for number, each in enumerate(held):
+        yield f"{WRONG} IS NOT NULL OR {each} AS {EXPECTED}{number}"
+    drops = [rule for rule, each in zip(held, source.expect, strict=True) if each.on_fail == DROP]
+    if source.expect:
+        names = ", ".join(quoted(name) for name in raw.columns if not name.startswith("__omnigraph_"))
+        row = OBJECT if is_json else f"to_json(struct({names}), map('ignoreNullFields', 'false'))"
+        failed = " AND ".join(drops) or "true"
+        yield f"CASE WHEN {WRONG} IS NULL AND NOT ({failed}) THEN {row} END AS {REJECTED}"
+
+
+def quoted(name: str) -> str:
+    """A name as an identifier of Spark SQL."""
     return "`" + name.replace("`", "``") + "`"
 
 

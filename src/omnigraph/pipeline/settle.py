@@ -6,11 +6,14 @@ columns that rules need; of a large one only the rows that tasks could not clear
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from omnigraph.datatypes import whole
 from omnigraph.errors import Violation
 from omnigraph.pipeline.narrowing import Narrowing, Screener, demands_of
 from omnigraph.pipeline.restaging import Excluded, RowData
@@ -19,9 +22,11 @@ from omnigraph.pipeline.staging import StagedPart, StagedSplit, StageJob, read_k
 from omnigraph.storage.crew import HERE, Crew
 from omnigraph.storage.effects import AppendRows, Effect, OverwriteRows, ReplaceRows, WrittenFragment
 from omnigraph.versioning.commits import GraphCommit
+from omnigraph.versioning.load_lists import LoadList
 from omnigraph.versioning.plan import Requirement, Unmoved
 from omnigraph.versioning.repository import Repository
 from omnigraph.versioning.store import GraphStore
+from omnigraph.write.delete import removals
 from omnigraph.write.duplicates import can_repeat
 from omnigraph.write.load import MERGE, MODES, OVERWRITE, LoadResult, counts_of
 from omnigraph.write.transaction import WriteTxn
@@ -46,7 +51,10 @@ Restage = Callable[[Excluded], RowData]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadTerms:
-    """How staged rows are to be written. `max_errors` None refuses the whole load for one bad row."""
+    """How staged rows are to be written. `max_errors` None refuses the whole load for one bad row.
+
+    `load_list` names the files of the load, for the runs of its job that follow.
+    """
 
     mode: str
     branch: str
@@ -58,6 +66,7 @@ class LoadTerms:
     idempotency_key: str | None = None
     ignore_unknown: bool = False
     dedupe_edges: bool = False
+    load_list: LoadList | None = None
 
     def __post_init__(self) -> None:
         assert self.mode in MODES, f"{self.mode!r} is no mode of a load"
@@ -99,7 +108,7 @@ class Settlement:
 
     def __init__(
         self, store: GraphStore, terms: LoadTerms, staged: Mapping[int, StagedSplit], refused: list[Violation],
-        screener: Screener | None = None, crew: Crew = HERE,
+        screener: Screener | None = None, crew: Crew = HERE, changed: Set[str] = frozenset(),
     ) -> None:  # fmt: skip
         self._store = store
         self._terms = terms
@@ -107,6 +116,13 @@ class Settlement:
         self._refused = refused
         self._screener = screener
         self._crew = crew
+        self._changed = changed
+        self._removals: dict[str, TableDelta] = {}
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether any rows are events, staged by what the graph has."""
+        return bool(self._changed)
 
     def finish(self, txn: WriteTxn, restage: Restage | None) -> LoadResult:
         """Check and publish. Without `restage`, a row that breaks a rule beside others refuses the load."""
@@ -117,6 +133,7 @@ class Settlement:
         counts = {key: sum(part.rows for part in parts) for key, parts in gathered.items()}
         if self._terms.mode != OVERWRITE:
             gathered = {key: parts for key, parts in gathered.items() if counts[key]}
+            gathered |= {key: [] for key in self._removals if key not in gathered}
         commit: GraphCommit | None = None
         if gathered and not self._terms.dry_run:
             effects = {key: self._effect(key, parts, screened) for key, parts in gathered.items()}
@@ -127,10 +144,21 @@ class Settlement:
         return LoadResult(
             self._terms.branch, self._terms.mode, counts_of(counts, "node"), counts_of(counts, "edge"), commit,
             dry_run=self._terms.dry_run, rejected=rejected,
+            deleted={key.partition(":")[2]: len(delta.removed) for key, delta in sorted(self._removals.items())},
+            late=self._late(),
         )  # fmt: skip
 
+    def _late(self) -> dict[str, int]:
+        """Events that came too late, by type."""
+        found: Counter[str] = Counter()
+        for split in self._staged.values():
+            found.update(split.late)
+        return {key.partition(":")[2]: count for key, count in sorted(found.items())}
+
     def _unmoved(self, gathered: Mapping[str, Sequence[StagedPart]]) -> list[Requirement]:
-        """Whoever adds an equal edge meanwhile makes this load look again."""
+        """Whoever adds an equal edge, or moves rows that events were compared with, makes this load look again."""
+        if self._changed:
+            return [Unmoved(key) for key in sorted(self._changed)]
         keys = [key for key in gathered if can_repeat(self._txn.catalog.type_of(key))]
         return [Unmoved(key) for key in keys] if self._terms.dedupe_edges and self._terms.mode != OVERWRITE else []
 
@@ -158,6 +186,8 @@ class Settlement:
     ) -> tuple[dict[str, TableDelta], Screened | None, tuple[Requirement, ...]]:
         """Rows that the validator has to judge, all or those that tasks did not clear, and what the tasks relied on."""
         screener = self._screener
+        if self._changed:
+            return self._with_removals(gathered), None, ()
         if screener is not None and screener.is_worth_it(self._txn, self._terms.mode, gathered):
             job = stage_job(self._store, self._txn, self._terms)
             screened = screener.screened(self._txn, job, self._terms.mode, gathered)
@@ -166,6 +196,24 @@ class Settlement:
                 deltas = {key: self._delta(key, gathered[key], rows, places) for key, (rows, places) in chosen.items()}
                 return deltas, screened, demands_of(self._txn, self._terms.mode, gathered, screened)
         return {key: self._delta(key, parts, *self._all(key, parts)) for key, parts in gathered.items()}, None, ()
+
+    def _with_removals(self, gathered: Mapping[str, Sequence[StagedPart]]) -> dict[str, TableDelta]:
+        """The rows of all parts, and what events delete: nodes take their edges along, unless the load writes them."""
+        deltas = {key: self._delta(key, parts, *self._all(key, parts)) for key, parts in gathered.items()}
+        ids: dict[str, list[str]] = {}
+        for number in sorted(self._staged):
+            for key, some in self._staged[number].removed.items():
+                ids.setdefault(key, []).extend(some)
+        self._removals = {}
+        for key, delta in removals(self._txn, {key: pa.array(some, pa.string()) for key, some in ids.items()}).items():
+            written = deltas.get(key)
+            removed = delta.removed
+            if written is not None:
+                removed = removed.filter(pc.invert(pc.is_in(removed, value_set=whole(written.written["id"]))))
+            if len(removed):
+                self._removals[key] = replace(delta, removed=removed)
+                deltas[key] = self._removals[key] if written is None else replace(written, removed=removed)
+        return deltas
 
     def _require_few(self, violations: Sequence[Violation]) -> None:
         if self._terms.max_errors is None or len(violations) > self._terms.max_errors:
@@ -201,12 +249,15 @@ class Settlement:
         )  # fmt: skip
 
     def _effect(self, key: str, parts: Sequence[StagedPart], screened: Screened | None) -> Effect:
+        gone = self._removals[key].removed.to_pylist() if key in self._removals else []
         fragments: tuple[WrittenFragment, ...] = tuple(f for part in parts for f in part.fragments)
         if self._terms.mode == OVERWRITE:
             return OverwriteRows(fragments)
         if self._terms.mode == MERGE and not all(part.fresh_ids for part in parts):
             ids = self._replaced_ids(key, parts) if screened is None else screened.matched.get(key, [])
-            return ReplaceRows(tuple(ids), fragments)
+            return ReplaceRows((*ids, *gone), fragments)
+        if gone:
+            return ReplaceRows(tuple(gone), fragments)
         return AppendRows(fragments)
 
     def _replaced_ids(self, key: str, parts: Sequence[StagedPart]) -> list[str]:

@@ -34,6 +34,8 @@ class Split(FilePart):
 
     number: int
     type_name: str | None
+    unknown: str | None = None
+    source: str = ""
 
 
 def plan_splits(sources: Sequence[Files], first: int = 0, access: S3Access | None = None) -> list[Split]:
@@ -53,6 +55,7 @@ def plan_splits(sources: Sequence[Files], first: int = 0, access: S3Access | Non
                         number=first + len(splits), type_name=source.type_name, path=whole.path, format=whole.format,
                         begin=begin, end=end, first_row=first_row, columns=whole.columns, dialect=whole.dialect,
                         folders=whole.folders, access=access,
+                        unknown=source.unknown, source=source.place,
                     )
                 )  # fmt: skip
     return splits

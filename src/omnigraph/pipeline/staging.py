@@ -7,10 +7,12 @@ Spark hands to the driver counts.
 
 from __future__ import annotations
 
+import json
 import pickle
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,6 +29,7 @@ from omnigraph.pipeline.reading import read_split
 from omnigraph.pipeline.rejects import with_row
 from omnigraph.pipeline.sources import Split
 from omnigraph.pipeline.streams import part_streams, streams_of
+from omnigraph.schema.catalog import EntityType
 from omnigraph.storage.effects import WrittenFragment
 from omnigraph.storage.layout import STAGING
 from omnigraph.storage.objects import ObjectStore
@@ -34,6 +37,7 @@ from omnigraph.storage.staged import read_rows
 from omnigraph.storage.tables import Table
 from omnigraph.versioning.store import GraphStore, mint
 from omnigraph.write.frames import batch_from_table
+from omnigraph.write.inputs.expectations import IGNORE, Expectation
 from omnigraph.write.intake import Gathered, Intake
 from omnigraph.write.rows import Batch, batch_from_rows, known_columns
 from omnigraph.write.sources import entity_named
@@ -95,12 +99,25 @@ class StagedPart:
 
 @dataclass(frozen=True, slots=True)
 class StagedSplit:
-    """What one task did, or the error that stopped it."""
+    """What one task did, or the error that stopped it.
+
+    `removed` are ids of rows that events delete, `late` is how many events came too late; both by table. `checks` are
+    rows that did not meet an expectation, counted by its name and what it does.
+    """
 
     number: int
     parts: tuple[StagedPart, ...] = ()
     violations: tuple[Violation, ...] = ()
     error: OmnigraphError | None = field(default=None)
+    removed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    late: Mapping[str, int] = field(default_factory=dict)
+    checks: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    quarantined: tuple[Violation, ...] = ()
+
+    @property
+    def rows(self) -> int:
+        """How many rows it has staged."""
+        return sum(part.rows for part in self.parts)
 
     @property
     def paths(self) -> frozenset[str | None]:
@@ -108,11 +125,35 @@ class StagedSplit:
         return frozenset(path for part in self.parts for path, _ in part.places.parts)
 
 
+@dataclass(slots=True)
+class Checks:
+    """What one task finds about expectations."""
+
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    dropped: list[Violation] = field(default_factory=list)
+
+    def quarantine(
+        self, entity: EntityType, rule: Expectation, places: Places, rows: Sequence[tuple[int, str | None]]
+    ) -> None:
+        """Describe rows that a rule drops, given by their numbers and as JSON."""
+        for index, body in rows:
+            path, row = places.at(index)
+            text = f"{entity.name}: the row does not meet the expectation {rule.name!r}: {rule.rule}"
+            data = None if body is None else json.loads(body)
+            self.dropped.append(
+                Violation(
+                    rule="expect", message=text, type_key=entity.table_key, path=path, row=row, data=data,
+                    hint=None,
+                )
+            )  # fmt: skip
+
+
 def stage_split(job: StageJob, split: Split) -> StagedSplit:
     """Read and stage one split of a file."""
     found = Findings(job.limit)
     catalog = job.store().catalog(job.schema_hash)
-    return _staged(job, split.number, read_split(split, catalog, found, ignore_unknown=job.ignore_unknown), found)
+    ignore = job.ignore_unknown if split.unknown is None else split.unknown == IGNORE
+    return staged_rows(job, split.number, read_split(split, catalog, found, ignore_unknown=ignore), found)
 
 
 def stage_frame(
@@ -123,13 +164,13 @@ def stage_frame(
 
     Rows of a `selection` have places in files. The batches are read once: computed again, they may hold other rows.
     """
-    found = Findings(job.limit)
+    found, checks = Findings(job.limit), Checks()
     entity = entity_named(type_name, job.store().catalog(job.schema_hash))
 
     def typed() -> Iterator[Batch]:
         yield batch_from_rows(entity, [], Places(), found)
         if selection is not None:
-            yield from selection.batches(iter(batches), entity, found, ignore_unknown=job.ignore_unknown)
+            yield from selection.batches(iter(batches), entity, found, checks, ignore_unknown=job.ignore_unknown)
             return
         row = 1
         for batch in batches:
@@ -140,7 +181,8 @@ def stage_frame(
             found.attach_rows(before, partial(with_row, first=row, batch=batch))
             row += batch.num_rows
 
-    return _staged(job, number, typed(), found)
+    staged = staged_rows(job, number, typed(), found)
+    return replace(staged, checks=dict(checks.counts), quarantined=tuple(checks.dropped))
 
 
 def frame_place(source: str, partition: int) -> str:
@@ -148,7 +190,8 @@ def frame_place(source: str, partition: int) -> str:
     return f"<{source} partition {partition}>"
 
 
-def _staged(job: StageJob, number: int, batches: Iterator[Batch], found: Findings) -> StagedSplit:
+def staged_rows(job: StageJob, number: int, batches: Iterator[Batch], found: Findings) -> StagedSplit:
+    """Check batches, write them, and describe what was written."""
     intake = Intake(job.store(), job, found)
     try:
         for batch in batches:

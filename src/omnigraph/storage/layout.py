@@ -10,6 +10,7 @@
     __schema/<hash>.json            an accepted schema               __history/...        settled commits
     __recovery/<ulid>.*             publish intents                  __gc/<ulid>.json     what a collector condemned
     __changes/<commit>/<table>.json long change lists                __quarantine/        damaged files, moved by repair
+    __loads/<commit>.json           files that a load of a job took
     __digests/<table>/<version>.json checksums of the older files of a table
     __staging/<commit>/...          scratch of a running load
     __derived/...                   what can be computed again: kept to start faster, may be deleted at any time
@@ -38,6 +39,7 @@ RECOVERY = "__recovery"
 CONDEMNED = "__gc"
 CHANGES = "__changes"
 LEDGERS = "__digests"
+LOADS = "__loads"
 AUDIT = "_graph_commit_recoveries.lance"
 LOCKS = "__locks"
 QUARANTINE = "__quarantine"

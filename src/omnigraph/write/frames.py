@@ -85,10 +85,16 @@ def _with_plain_items(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pa.chunked_array([pa.array(chunk.to_pylist()) for chunk in column.chunks] or [pa.nulls(0)])
 
 
-def property_values(entity: EntityType, prop: Property, given: pa.Array, places: Places, found: Findings) -> Any:
-    """The values of one property of some rows. Wrong ones are noted; a column of the wrong kind is an error."""
+def property_values(
+    entity: EntityType, prop: Property, given: pa.Array, places: Places, found: Findings, *, is_text: bool = False
+) -> Any:
+    """The values of one property of some rows. Wrong ones are noted; a column of the wrong kind is an error.
+
+    `is_text`: the column is text that has to be read first.
+    """
     column = plain_column(pa.chunked_array([given]) if isinstance(given, pa.Array) else given)
-    return _Frame(entity, pa.table({prop.name: column}), places, found).values_of(prop)
+    text = (prop.name,) if is_text else ()
+    return _Frame(entity, pa.table({prop.name: column}), places, found, text).values_of(prop)
 
 
 class _Frame:

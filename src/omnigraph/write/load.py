@@ -26,10 +26,30 @@ MODES = (APPEND, MERGE, OVERWRITE)
 
 
 @dataclass(frozen=True, slots=True)
+class SourceSummary:
+    """What became of the rows of one source. `read` are those that its condition let pass.
+
+    `dropped` and `warned` count rows by the name of the expectation that they do not meet. `rejected` are bad rows, and
+    those that the rules between rows left out.
+    """
+
+    name: str
+    type_name: str | None
+    read: int
+    loaded: int
+    rejected: int
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    warned: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class LoadResult:
     """What a load did. `commit` is None when there was nothing to load. `rejected` rows were left out on request.
 
     `duplicates` are edges that were skipped because equal ones are there, by type; only `dedupe_edges` counts them.
+    `deleted` are rows that change events removed, edges of deleted nodes included; `late` are events that were ignored
+    because the graph has a later state of their row; both by type. `quarantined` are rows that expectations dropped.
+    `sources` says of each source what became of its rows; only loads on Spark fill it.
     """
 
     branch: str
@@ -42,6 +62,10 @@ class LoadResult:
     dry_run: bool = False
     rejected: tuple[Violation, ...] = ()
     duplicates: Mapping[str, int] = field(default_factory=dict)
+    deleted: Mapping[str, int] = field(default_factory=dict)
+    late: Mapping[str, int] = field(default_factory=dict)
+    quarantined: tuple[Violation, ...] = ()
+    sources: tuple[SourceSummary, ...] = ()
 
     @property
     def total_entities(self) -> int:

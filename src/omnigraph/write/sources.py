@@ -204,13 +204,17 @@ def _names_files(value: Any) -> bool:
 
 
 def _files_inputs(name: str, files: Any) -> list[Input]:
-    """Paths, or files with options. Conditions and casts are Spark's."""
+    """Paths, or files with options. Conditions, casts and change events are Spark's."""
     if not isinstance(files, Files):
         return [_file_input(name, file) for file in _expanded(files)]
     if files.is_selected:
-        raise InvalidArgument(f"{name}: `where` and `cast` are Spark SQL", hint="load with engine='spark'")
+        raise InvalidArgument(
+            f"{name}: `where`, `cast`, `cdc` and `expect` are for Spark", hint="load with engine='spark'"
+        )
     if files.type_name != name.removeprefix("node:").removeprefix("edge:"):
         raise InvalidArgument(f"{name}: these files are those of {files.type_name}")
+    if files.unknown is not None:
+        raise InvalidArgument(f"{name}: `unknown` of a source is for Spark", hint="load with ignore_unknown")
     located = replace(files, paths=expand_paths(files.paths))
     return [_part_input(name, part) for part in located.parts()]
 

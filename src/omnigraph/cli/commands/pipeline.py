@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import sys
 import time
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from omnigraph.errors import InvalidArgument
 if TYPE_CHECKING:
     from omnigraph.graph import Graph
     from omnigraph.pipeline.job import Job
+    from omnigraph.write.load import LoadResult, SourceSummary
 
 app = typer.Typer(help="Load jobs on Spark.", no_args_is_help=True)
 JobFile = Annotated[Path, typer.Argument(metavar="[JOB]", help="The job file.")]
@@ -34,6 +36,10 @@ Conf = Annotated[
     ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Check everything, write nothing.")]
+Since = Annotated[
+    str | None,
+    typer.Option("--since", metavar="TIME", help="Files changed at this time or later.", show_default=False),
+]
 _DEFAULT = Path("pipeline.yaml")
 
 
@@ -96,23 +102,107 @@ def run(
     problems = check(parsed, graph, with_s3=False)
     if problems:
         raise InvalidArgument(f"{job}: {problems[0]}", hint="`omnigraph pipeline validate` lists everything")
+    asked = replace(
+        parsed, dry_run=dry_run, expect_head=if_commit or parsed.expect_head,
+        idempotency_key=_key_of(parsed, key), ignore_unknown=ignore_unknown or parsed.ignore_unknown,
+        dedupe_edges=dedupe_edges or parsed.dedupe_edges,
+    )  # fmt: skip
     begun = time.perf_counter()
     with watched_tasks("loading", show=not quiet) as progress:
         spark = plain_session(master, config=_settings(conf or []))
-        asked = replace(
-            parsed, dry_run=dry_run, expect_head=if_commit or parsed.expect_head,
-            idempotency_key=key or parsed.idempotency_key, ignore_unknown=ignore_unknown or parsed.ignore_unknown,
-            dedupe_edges=dedupe_edges or parsed.dedupe_edges,
-        )  # fmt: skip
         result = run_job(spark, asked, graph, progress)
-    seconds = time.perf_counter() - begun
+    _report(graph, result, time.perf_counter() - begun, json=json)
+
+
+@app.command("status")
+def status(job: JobFile = _DEFAULT, *, store: options.Store = None, json: options.Json = False) -> None:
+    """Show which files of a job were loaded, and which the next run of an incremental job will load."""
+    from omnigraph.pipeline.incremental import job_status
+
+    parsed, graph = _opened(job, store)
+    found = job_status(graph, parsed)
+    if json:
+        files = [each.as_dict() for each in found]
+        print_json({"job": parsed.name, "branch": parsed.branch, "incremental": parsed.incremental, "files": files})
+        return
+    for each in found:
+        print_line(f"{each.state:8} {each.type_name:16} {each.path}")
+    counts = {state: sum(each.state == state for each in found) for state in ("loaded", "pending", "changed")}
+    print_line(f"{parsed.name}: " + ", ".join(f"{count} {state}" for state, count in counts.items()))
+
+
+@app.command("graph")
+def graph_of(job: JobFile = _DEFAULT, *, json: options.Json = False) -> None:
+    """Print a job as a Mermaid flowchart: its sources, what happens to their rows, the types that they become."""
+    from omnigraph.pipeline.job import read_job
+    from omnigraph.pipeline.job_graph import job_mermaid
+
+    text = job_mermaid(read_job(job))
+    print_json({"job": str(job), "mermaid": text}) if json else print_line(text)
+
+
+@app.command("backfill")
+def backfill(
+    job: JobFile = _DEFAULT,
+    *,
+    since: Since = None,
+    master: Master = None,
+    conf: Conf = None,
+    dry_run: DryRun = False,
+    store: options.Store = None,
+    quiet: options.Quiet = False,
+    json: options.Json = False,
+) -> None:
+    """Load the files of an incremental job again, all or those changed since a moment."""
+    from dataclasses import replace
+
+    from omnigraph.pipeline.api import backfill as run_backfill
+    from omnigraph.pipeline.spark_session import session
+
+    parsed, graph = _opened(job, store)
+    begun = time.perf_counter()
+    with watched_tasks("loading", show=not quiet) as progress:
+        spark = session(master, config=_settings(conf or []))
+        asked = replace(parsed, dry_run=dry_run)
+        result = run_backfill(spark, asked, graph, since=_moment(since), progress=progress)
+    _report(graph, result, time.perf_counter() - begun, json=json)
+
+
+def _moment(text: str | None) -> dt.datetime | None:
+    if text is None:
+        return None
+    try:
+        found = dt.datetime.fromisoformat(text)
+    except ValueError:
+        options.usage(f"--since {text}: write a date or a time, such as 2024-05-01 or 2024-05-01T12:00:00Z")
+    return found if found.tzinfo is not None else found.replace(tzinfo=dt.UTC)
+
+
+def _key_of(job: Job, key: str | None) -> str | None:
+    if key is not None and job.incremental:
+        raise InvalidArgument("an incremental job makes its own keys", hint="leave --idempotency-key out")
+    return key or job.idempotency_key
+
+
+def _source_json(source: SourceSummary) -> dict[str, Any]:
+    return {
+        "source": source.name, "type": source.type_name, "read": source.read, "loaded": source.loaded,
+        "rejected": source.rejected, "dropped": dict(source.dropped), "warned": dict(source.warned),
+    }  # fmt: skip
+
+
+def _report(graph: Graph, result: LoadResult, seconds: float, *, json: bool) -> None:
+    """What a run did."""
     if json:
         print_json(
             {
                 "uri": graph.uri, "branch": result.branch, "mode": result.mode, "nodes": dict(result.nodes),
                 "edges": dict(result.edges), "total_entities": result.total_entities, "dry_run": result.dry_run,
                 "rejected": [each.as_dict() for each in result.rejected],
-                "duplicates": dict(result.duplicates), "seconds": round(seconds, 3),
+                "quarantined": [each.as_dict() for each in result.quarantined],
+                "sources": [_source_json(each) for each in result.sources],
+                "duplicates": dict(result.duplicates), "deleted": dict(result.deleted), "late": dict(result.late),
+                "seconds": round(seconds, 3),
                 "commit": None if result.commit is None else commit_json(result.commit),
             }
         )  # fmt: skip
@@ -121,8 +211,16 @@ def run(
         print_line(f"{name:24} {count:>12,}")
     if result.rejected:
         note(f"{counted(len(result.rejected), 'row')} left out")
+    for source in result.sources:
+        for what, counts in (("dropped", source.dropped), ("loaded with a warning", source.warned)):
+            for rule, count in counts.items():
+                note(f"{source.name}: {counted(count, 'row')} {what}: {rule}")
     if any(result.duplicates.values()):
         note(f"{counted(sum(result.duplicates.values()), 'edge')} skipped: equal ones are there")
+    if any(result.deleted.values()):
+        note(f"{counted(sum(result.deleted.values()), 'row')} deleted")
+    if any(result.late.values()):
+        note(f"{counted(sum(result.late.values()), 'event')} ignored: later ones were applied before")
     outcome = "nothing was written" if result.commit is None else f"commit {result.commit.graph_commit_id}"
     print_line(f"{counted(result.total_entities, 'entity')} in {seconds:.1f} s, {outcome}")
 

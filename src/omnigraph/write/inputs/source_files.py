@@ -6,7 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from omnigraph.errors import InvalidArgument
+from omnigraph.write.inputs.change_events import Cdc
 from omnigraph.write.inputs.csv_files import CsvDialect
+from omnigraph.write.inputs.expectations import UNKNOWN, Expectation
 from omnigraph.write.inputs.partition_folders import folders_of
 from omnigraph.write.inputs.s3_access import S3Access
 from omnigraph.write.inputs.tables import FORMATS, FilePart
@@ -18,8 +20,10 @@ class Files:
 
     `columns` maps a property (or `from`, `to`, `id`) to the column that holds it; unnamed ones keep their name.
     Folders such as `country=NO` are columns too, unless `partitions` is False. `where` is a condition in Spark SQL
-    over the columns of the files, `cast` maps properties to types of Spark SQL. The options from `delimiter` on say
-    how CSV files are written: `CsvDialect`.
+    over the columns of the files, `cast` maps properties to types of Spark SQL. With `cdc` rows are events that upsert
+    or delete. `expect` are rules over the same columns. `unknown` (`ignore`, `refuse`) decides about columns that the
+    type does not have, whatever the load says. The options from `delimiter` on say how CSV files are written:
+    `CsvDialect`.
     """
 
     type_name: str | None
@@ -36,12 +40,20 @@ class Files:
     partitions: bool = True
     where: str | None = None
     cast: Mapping[str, str] = field(default_factory=dict)
+    cdc: Cdc | None = None
+    expect: tuple[Expectation, ...] = ()
+    unknown: str | None = None
 
     def __post_init__(self) -> None:
         if self.format not in FORMATS:
             raise InvalidArgument(f"format {self.format!r} is unknown", hint=f"use one of {', '.join(FORMATS)}")
-        if self.type_name is None and (self.where is not None or self.cast):
-            raise InvalidArgument("rows of several types take no `where` and no `cast`")
+        if self.type_name is None and self.is_selected:
+            raise InvalidArgument("rows of several types take no `where`, no `cast`, no `cdc` and no `expect`")
+        if self.unknown not in (None, *UNKNOWN):
+            raise InvalidArgument(f"unknown {self.unknown!r} is unknown", hint=f"use one of {', '.join(UNKNOWN)}")
+        names = [each.name for each in self.expect]
+        if len(set(names)) < len(names):
+            raise InvalidArgument("two expectations have one name", hint="give each rule a name of its own")
         _ = self.dialect
 
     @property
@@ -52,9 +64,14 @@ class Files:
         )
 
     @property
+    def place(self) -> str:
+        """What the source is called in reports."""
+        return f"{self.type_name or 'rows'} from {self.paths[0]}"
+
+    @property
     def is_selected(self) -> bool:
         """Whether Spark SQL chooses its rows or computes its values."""
-        return self.where is not None or bool(self.cast)
+        return self.where is not None or bool(self.cast) or self.cdc is not None or bool(self.expect)
 
     def parts(self, access: S3Access | None = None) -> Iterator[FilePart]:
         """Each file as a whole."""
