@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from omnigraph.errors import JobError
-from omnigraph.execution.spark.versions import arrow_schema
+from omnigraph.execution.spark.versions import arrow_schema, spark_schema
 from omnigraph.pipeline.cdc_rows import (
     ACTION,
     DELETED_AT,
@@ -107,7 +107,6 @@ def file_changes(
 
 def frame_changes(source: Changes, frame: DataFrame, entity: EntityType, name: str) -> ChangeFrame:
     """The events of a DataFrame. Its rows are numbered within its partitions, as in every report of a load."""
-    from pyspark.sql.pandas.types import from_arrow_schema
     from pyspark.sql.types import StructType
 
     schema = arrow_schema(frame.schema)
@@ -127,7 +126,7 @@ def frame_changes(source: Changes, frame: DataFrame, entity: EntityType, name: s
             yield pa.RecordBatch.from_arrays([*places, *batch.columns], schema=pa.schema([*PLACE, *batch.schema]))
             row += count
 
-    shipped = StructType([*from_arrow_schema(pa.schema(PLACE)).fields, *frame.schema.fields])
+    shipped = StructType([*spark_schema(pa.schema(PLACE)).fields, *frame.schema.fields])
     columns = _Columns(source, source.cdc, entity, frame.mapInArrow(number, shipped), name)
     empty = frozenset(n for n, c in columns.mapping.items() if c in schema.names and _is_null(schema, c))
     return columns.change_frame(

@@ -27,6 +27,7 @@ from omnigraph.datatypes import whole
 from omnigraph.errors import DataError, InvalidValue, JobError, OmnigraphError, StorageError, Violation
 from omnigraph.errors.base import shown
 from omnigraph.execution.spark.refusals import TaskRefusal
+from omnigraph.execution.spark.versions import spark_schema
 from omnigraph.pipeline.reading import parsed_rows
 from omnigraph.pipeline.row_schema import column_for_spark, objects_for_spark, row_schema, spark_fields
 from omnigraph.pipeline.sources import Split
@@ -206,8 +207,6 @@ def selected_frame(
 
 def raw_rows(spark: SparkSession, splits: Sequence[Split], shipped: pa.Schema) -> Callable[[int, int], DataFrame]:
     """A function that gives the rows of the splits from one number up to another, with the place of each row."""
-    from pyspark.sql.pandas.types import from_arrow_schema
-
     parts = tuple(splits)
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -216,7 +215,7 @@ def raw_rows(spark: SparkSession, splits: Sequence[Split], shipped: pa.Schema) -
                 yield from raw_batches(parts[number], number, shipped)
 
     def raw(first: int, after: int) -> DataFrame:
-        return spark.range(first, after, 1, after - first).mapInArrow(read, from_arrow_schema(shipped))
+        return spark.range(first, after, 1, after - first).mapInArrow(read, spark_schema(shipped))
 
     return raw
 
@@ -278,7 +277,9 @@ def computed(
         value = quoted(columns[name])
         failed = f"{value} IS NOT NULL AND TRY_CAST({value} AS {kind}) IS NULL"
         chosen.append(f"CASE WHEN {failed} THEN CAST({value} AS STRING) END AS {_FAILED}{number}")
-    return raw.selectExpr(*chosen, *_expectations(raw, source, is_json=is_json))
+    found = raw.selectExpr(*chosen, *_expectations(raw, source, is_json=is_json))
+    _ = found.schema  # on Spark Connect it is only now that the expressions are looked at
+    return found
 
 
 def _expectations(raw: DataFrame, source: Selectable, *, is_json: bool) -> Iterator[str]:
