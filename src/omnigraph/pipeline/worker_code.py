@@ -14,7 +14,7 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import omnigraph
+from omnigraph import __version__
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,7 +37,7 @@ def send_code(spark: SparkSession) -> str:
 
 def pack_code(folder: Path) -> Path:
     """The package as a zip file from which Python can import it; named by its content."""
-    package = Path(omnigraph.__file__).parent
+    package = Path(__file__).parents[1]
     sources = sorted(path for path in package.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
     packed = folder / "omnigraph.zip"
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -45,4 +45,4 @@ def pack_code(folder: Path) -> Path:
             info = zipfile.ZipInfo(str(Path("omnigraph") / path.relative_to(package)), _DATE)
             archive.writestr(info, path.read_bytes(), zipfile.ZIP_DEFLATED)
     digest = hashlib.sha256(packed.read_bytes()).hexdigest()[:12]
-    return packed.rename(folder / f"omnigraph-{omnigraph.__version__}-{digest}.zip")
+    return packed.rename(folder / f"omnigraph-{__version__}-{digest}.zip")

@@ -66,6 +66,36 @@ def _is_text_encoding(name: str) -> bool:
 PLAIN = CsvDialect()
 
 
+class _CheckedText:
+    """The bytes of a stream, refused where they are no UTF-8: pyarrow cannot name a torn row that is no text."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
+        self._offset = 0
+        self.closed = False
+
+    def read(self, size: int = -1) -> bytes:
+        """The next bytes. Raises `ValueError` where they are no text."""
+        data = bytes(self._stream.read(size))
+        try:
+            self._decoder.decode(data, final=not data)
+        except UnicodeDecodeError as error:
+            at = max(self._offset + error.start, 0)
+            raise ValueError(f"byte {at} is no UTF-8; if the file has another encoding, name it") from None
+        self._offset += len(data)
+        return data
+
+    def close(self) -> None:
+        """Nothing: whoever opened the stream closes it."""
+        self.closed = True
+
+
+def _checked(stream: Any, dialect: CsvDialect) -> Any:
+    """Other encodings than UTF-8 are decoded, and thereby checked, before pyarrow parses them."""
+    return _CheckedText(stream) if codecs.lookup(dialect.encoding).name == "utf-8" else stream
+
+
 def csv_tables(
     opened: Callable[[], Any], dialect: CsvDialect, path: str, found: Findings
 ) -> Iterator[tuple[pa.Table, Sequence[int]]]:
@@ -83,7 +113,7 @@ def csv_tables(
 
     with opened() as stream:
         reader = pacsv.open_csv(
-            stream,
+            _checked(stream, dialect),
             read_options=_read_options(dialect, names),
             parse_options=_parse_options(dialect, note),
             convert_options=pacsv.ConvertOptions(
@@ -106,7 +136,8 @@ def csv_columns(opened: Callable[[], Any], dialect: CsvDialect) -> list[str]:
             return []
     with opened() as stream:
         options = _parse_options(dialect, lambda _: "skip")
-        with pacsv.open_csv(stream, read_options=_read_options(dialect, []), parse_options=options) as reader:
+        text = _checked(stream, dialect)
+        with pacsv.open_csv(text, read_options=_read_options(dialect, []), parse_options=options) as reader:
             names: list[str] = reader.schema.names
     return names if dialect.header else [f"_c{number}" for number in range(len(names))]
 
