@@ -13,6 +13,8 @@ import pytest
 from omnigraph import Graph, pipeline
 from omnigraph.errors import DataError, InvalidArgument, JobError, MissingEndpoint, OmnigraphError
 from omnigraph.pipeline.job import parse_job
+from omnigraph.storage import failpoints
+from omnigraph.storage.failpoints import Point
 
 SCHEMA = """
 node Person { name: String @key  age: I32?  city: String?  version: I64? }
@@ -198,6 +200,28 @@ def test_a_condition_sees_the_columns_of_the_event(spark: Any, tmp_path: Path, g
     events(tmp_path, "I,1,a,1,\nI,2,b,2,\nU,3,a,3,\n")
     run(spark, graph, tmp_path, f"{{Person: {{path: p.csv, {COLUMNS}, {CDC}, where: 'seq < 3', cast: {{age: int}}}}}}")
     assert people(graph) == {"a": (1, None, 1), "b": (2, None, 2)}
+
+
+def test_events_meet_the_rows_that_came_while_they_were_loaded(spark: Any, tmp_path: Path, graph: Graph) -> None:
+    """Another writer publishes a later state of one row when everything is staged; a refused row is refused once."""
+    graph.load({"Person": [{"name": n, "age": 1, "version": 1} for n in ("a", "b")]})
+    other = Graph.open(tmp_path / "g")
+
+    def write_meanwhile() -> None:
+        failpoints.arm(None)
+        other.load({"Person": [{"name": "a", "age": 9, "version": 9}]}, mode="merge")
+
+    events(tmp_path, "U,5,a,5,\nD,5,b,,\nI,5,c,5,\n")
+    (tmp_path / "e.csv").write_text("from,to\na,c\na,nobody\n")
+    failpoints.arm({Point.INTENT_COMPLETED: write_meanwhile})
+    try:
+        source = f"{{Person: {{path: p.csv, {COLUMNS}, {CDC}}}}}"
+        result = run(spark, graph, tmp_path, source, "on_error: reject", edges="{Knows: e.csv}")
+    finally:
+        failpoints.arm(None)
+    assert people(graph) == {"a": (9, None, 9), "c": (5, None, 5)}
+    assert (result.late, result.deleted, result.nodes) == ({"Person": 1}, {"Person": 1}, {"Person": 1})
+    assert [each.row for each in result.rejected] == [3]
 
 
 def test_a_dry_run_counts_and_writes_nothing(spark: Any, tmp_path: Path, graph: Graph) -> None:

@@ -242,6 +242,7 @@ class _Driver:
         self._scratch.append(self._txn.commit_id)
         if self._settlement.has_changes:  # what events do depends on the rows that are there
             self._staged.clear()
+            self._settlement.restart()
             self._stage()
 
     # --- staging --------------------------------------------------------------------------------------------------

@@ -124,6 +124,10 @@ class Settlement:
         """Whether any rows are events, staged by what the graph has."""
         return bool(self._changed)
 
+    def restart(self) -> None:
+        """Forget the rows that were refused: all rows are staged again."""
+        self._refused = []
+
     def finish(self, txn: WriteTxn, restage: Restage | None) -> LoadResult:
         """Check and publish. Without `restage`, a row that breaks a rule beside others refuses the load."""
         self._txn = txn
