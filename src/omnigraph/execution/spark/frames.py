@@ -69,4 +69,4 @@ def parts_by_id(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     ends = [*(np.flatnonzero(np.diff(is_given)) + 1).tolist(), batch.num_rows]
     for begin, end in itertools.pairwise([0, *ends]):
         part = batch.slice(begin, end - begin)
-        yield part if is_given[begin] else part.drop_columns(["id"])
+        yield part if is_given[begin] else part.select([name for name in part.schema.names if name != "id"])
