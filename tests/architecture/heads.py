@@ -55,7 +55,7 @@ ALLOWED = {
     ("storage/columns.py", "_with_values", "fragment.merge_columns"): "committed detached",
     ("cli/commands/pipeline.py", "", "progress.update"): "a progress bar",
     ("write/inputs/change_events.py", "", "self.delete"): "values of a column that mean a delete",
-    ("pipeline/change_frames.py", "", "self._cdc.delete"): "values of a column that mean a delete",
+    ("pipeline/cdc_frames.py", "", "self._cdc.delete"): "values of a column that mean a delete",
 }  # fmt: skip
 """File, function and call, once; in a whole file where no function is named. The value says what it is."""
 

@@ -119,7 +119,7 @@ def test_directories_patterns_and_uris(tmp_path: Path, graph: Graph) -> None:
 
 
 def test_what_only_spark_can_do_is_refused(graph: Graph) -> None:
-    with pytest.raises(InvalidArgument, match="`where` and `cast` are Spark SQL"):
+    with pytest.raises(InvalidArgument, match="`where`, `cast`, `cdc` and `expect` are for Spark"):
         graph.load({"Person": pipeline.Files("Person", ("p.csv",), "csv", where="age > 3")}, engine="arrow")
     with pytest.raises(InvalidArgument, match="format 'xls' is unknown"):
         pipeline.Files("Person", ("p.xls",), "xls")
