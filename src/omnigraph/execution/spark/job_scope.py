@@ -60,26 +60,36 @@ def _classic_scope(spark: SparkSession, description: str, tag: str, progress: Pr
 
 @contextlib.contextmanager
 def _polling(context: Any, tag: str, progress: Progress | None) -> Iterator[None]:
-    """Report the tasks of the tagged jobs from a thread; Spark tells nobody by itself."""
+    """Report the tasks of the tagged jobs from a thread. The last report of jobs that worked is of their end."""
     if progress is None:
         yield
         return
     tracker, over = context.statusTracker(), threading.Event()
 
+    def count() -> tuple[int, int]:
+        stages = [s for s in map(tracker.getStageInfo, _stages_of(context, tag)) if s is not None]
+        return sum(s.numCompletedTasks for s in stages), sum(s.numTasks for s in stages)
+
     def poll() -> None:
         while not over.wait(_POLL_SECONDS):
             with contextlib.suppress(Py4JError, OSError, AttributeError):
-                stages = [s for s in map(tracker.getStageInfo, _stages_of(context, tag)) if s is not None]
-                if stages:
-                    progress(sum(s.numCompletedTasks for s in stages), sum(s.numTasks for s in stages))
+                done, total = count()
+                if total:
+                    progress(done, total)
 
     thread = threading.Thread(target=poll, name="omnigraph-progress", daemon=True)
     thread.start()
+    is_done = False
     try:
         yield
+        is_done = True
     finally:
         over.set()
         thread.join()
+        with contextlib.suppress(Py4JError, OSError, AttributeError):
+            total = count()[1] if is_done else 0
+            if total:
+                progress(total, total)
 
 
 def _stages_of(context: Any, tag: str) -> list[int]:
