@@ -160,7 +160,7 @@ class Claims:
         return _status(name, generation, [p for p in parts if p is not None and int(p[1]) == generation])
 
     def status(self, native_branch: str | None) -> ClaimStatus:
-        """What decides whether a write on an incarnation counts: its claim objects, and on a local disk whose claim it is."""
+        """What decides whether a write on an incarnation counts: its claim, and on a local disk whose claim it is."""
         status = self.listed(native_branch)
         name, generation = status.name, status.generation
         if status.is_claimed and self._objects.root.is_local and self._owner(name, generation) != native_branch:
