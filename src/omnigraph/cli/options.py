@@ -13,6 +13,7 @@ import typer
 
 from omnigraph.cli.failures import MISUSED, UsageError
 from omnigraph.cli.output import note
+from omnigraph.cli.startup import import_arrow
 from omnigraph.errors import InvalidArgument, NotFound, VersionNotFound
 
 if TYPE_CHECKING:
@@ -104,6 +105,7 @@ def location(uri: str | None, store: str | None = None) -> str:
 
 def open_to_read(uri: str | None, store: str | None = None) -> Graph:
     """The graph, read-only: nothing in the store changes, recovery included."""
+    import_arrow()
     from omnigraph.graph import Graph
 
     return Graph.open(location(uri, store), mode="ro")
@@ -111,6 +113,7 @@ def open_to_read(uri: str | None, store: str | None = None) -> Graph:
 
 def open_to_write(command: str, uri: str | None, store: str | None = None, *, quiet: bool) -> Graph:
     """The graph for a change, after saying on stderr which one it is."""
+    import_arrow()
     from omnigraph.graph import Graph
 
     where = location(uri, store)
