@@ -22,9 +22,9 @@ class _Hidden:
 def import_arrow() -> None:
     """Import Arrow's datasets, which Lance needs, without pandas.
 
-    Where pandas is installed, pyarrow imports it for the first scalar it makes, and that takes longer than everything else
-    that a short command does. Only this program may hide it: it passes no pandas values to Arrow, and Spark, which does,
-    is started by commands that name it. A program that uses omnigraph as a library is left as it is.
+    Where pandas is installed, pyarrow imports it for the first scalar it makes, and that takes longer than everything
+    else that a short command does. Only this program may hide it: it passes no pandas values to Arrow, and Spark, which
+    does, is started by commands that name it. A program that uses omnigraph as a library is left as it is.
     """
     if "pyarrow" in sys.modules or "pandas" in sys.modules or _names_spark(sys.argv):
         return
