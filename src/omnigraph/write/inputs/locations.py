@@ -1,4 +1,4 @@
-"""Where input files lie: paths, directories, patterns and URIs to files, on this machine and on object stores."""
+"""Where the files of users lie: paths, directories, patterns and URIs, on this machine and on object stores."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from omnigraph.write.inputs.s3_access import S3Access, s3_filesystem
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 _S3 = ("s3", "s3a", "s3n")
 _URI = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+)://(?P<authority>[^/]*)/?(?P<path>.*)", re.DOTALL)
+_CUT_URI = re.compile(r"(s3a?|s3n|gs|gcs|hdfs|viewfs|abfss?|https?):/(?!/)", re.IGNORECASE)
+"""What `pathlib.Path` makes of a URI."""
 _MAGIC = re.compile(r"[*?\[]")
 _SCHEMES = "use a path, file:///, s3://, hdfs://, gs:// or abfs://"
 _HDFS = (
@@ -45,6 +47,11 @@ class Location:
 
 def locate(item: str, access: S3Access | None = None) -> Location:
     """The filesystem of a path or URI. Nothing in it is decoded: `%20` is three characters of a name."""
+    if not item.strip() or "\0" in item:
+        raise InvalidArgument(f"{item!r} is no path", hint=_SCHEMES)
+    if _CUT_URI.match(item):
+        scheme, _, rest = item.partition(":/")
+        raise InvalidArgument(f"{item} is no path and no URI", hint=f"pass a text, not a Path: {scheme}://{rest}")
     found = _URI.fullmatch(item)
     if item.startswith("file:") or found is None:
         return Location(pafs.LocalFileSystem(), _local(item))
