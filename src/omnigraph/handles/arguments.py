@@ -12,6 +12,7 @@ import builtins
 import datetime as dt
 import functools
 import inspect
+import io
 import math
 import numbers
 import operator
@@ -54,8 +55,15 @@ class Remedy:
     hint: str
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a value has to be, in a word, where the types would say it at length."""
+
+    word: str
+
+
 Count = Annotated[int, AtLeast(1)]
-EntityId = str | Annotated[int, AtMost(2**64 - 1)] | float | bool | dt.date
+EntityId = Annotated[str | Annotated[int, AtMost(2**64 - 1)] | float | bool | dt.date, Wanted("an id")]
 """An id: its text, or the value of the key it is derived from."""
 _NONE = "None"
 _LEAST, _MOST = -(2**63), 2**63 - 1
@@ -191,17 +199,18 @@ def _noted(annotation: Any, *notes: Any) -> Check:
     least = next((note.least for note in notes if isinstance(note, AtLeast)), _LEAST)
     most = next((note.most for note in notes if isinstance(note, AtMost)), _MOST)
     remedy = next((note.hint for note in notes if isinstance(note, Remedy)), None)
+    wanted = next((note.word for note in notes if isinstance(note, Wanted)), None)
     if annotation is int:
         return functools.partial(_whole_number, least=least, most=most)
     check = _check_of(annotation)
 
-    def with_remedy(value: Any) -> Any:
+    def with_notes(value: Any) -> Any:
         try:
             return check(value)
         except Refusal as refusal:
-            raise Refusal(refusal.wanted, hint=remedy, says=refusal.says) from None
+            raise Refusal(wanted or refusal.wanted, hint=remedy or refusal.hint, says=refusal.says) from None
 
-    return with_remedy if remedy else check
+    return with_notes
 
 
 def _any_of(checks: Sequence[Check]) -> Check:
@@ -286,8 +295,8 @@ def _path(value: Any) -> Any:
 
 
 def _writable_stream(value: Any) -> Any:
-    if not callable(getattr(value, "write", None)):
-        raise Refusal("a stream that is open for writing")
+    if not callable(getattr(value, "write", None)) or isinstance(value, io.TextIOBase):
+        raise Refusal("a stream that is open for writing bytes")
     return value
 
 

@@ -17,7 +17,7 @@ from omnigraph.schema.catalog import Catalog
 from omnigraph.write.files import Progress, envelope_chunks, spooled, typed_chunks
 from omnigraph.write.frames import batch_from_table
 from omnigraph.write.inputs.csv_files import BLOCK_BYTES
-from omnigraph.write.inputs.locations import expand_paths, is_pattern, is_uri
+from omnigraph.write.inputs.locations import expand_paths, is_pattern, is_uri, require_path
 from omnigraph.write.inputs.partition_folders import folders_of
 from omnigraph.write.inputs.source_files import Files
 from omnigraph.write.inputs.suffixes import kind_of
@@ -124,6 +124,7 @@ def _expanded(item: Any) -> Sequence[Any]:
     if isinstance(item, EdgeFile):
         return [EdgeFile(path, item.source, item.target) for path in _expanded(item.path)]
     path = os.fspath(item)
+    require_path(path)
     stands_for_others = not os.path.isfile(path) and (os.path.isdir(path) or is_pattern(path) or is_uri(path))
     return expand_paths(path) if stands_for_others else [path]
 

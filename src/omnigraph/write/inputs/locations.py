@@ -14,13 +14,12 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from omnigraph.errors import DataError, InvalidArgument, OmnigraphError, StoreUnavailable, Unsupported
+from omnigraph.storage.layout import require_whole_uri
 from omnigraph.write.inputs.s3_access import S3Access, s3_filesystem
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 _S3 = ("s3", "s3a", "s3n")
 _URI = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+)://(?P<authority>[^/]*)/?(?P<path>.*)", re.DOTALL)
-_CUT_URI = re.compile(r"(s3a?|s3n|gs|gcs|hdfs|viewfs|abfss?|https?):/(?!/)", re.IGNORECASE)
-"""What `pathlib.Path` makes of a URI."""
 _MAGIC = re.compile(r"[*?\[]")
 _SCHEMES = "use a path, file:///, s3://, hdfs://, gs:// or abfs://"
 _HDFS = (
@@ -47,11 +46,7 @@ class Location:
 
 def locate(item: str, access: S3Access | None = None) -> Location:
     """The filesystem of a path or URI. Nothing in it is decoded: `%20` is three characters of a name."""
-    if not item.strip() or "\0" in item:
-        raise InvalidArgument(f"{item!r} is no path", hint=_SCHEMES)
-    if _CUT_URI.match(item):
-        scheme, _, rest = item.partition(":/")
-        raise InvalidArgument(f"{item} is no path and no URI", hint=f"pass a text, not a Path: {scheme}://{rest}")
+    require_path(item)
     found = _URI.fullmatch(item)
     if item.startswith("file:") or found is None:
         return Location(pafs.LocalFileSystem(), _local(item))
@@ -63,6 +58,13 @@ def locate(item: str, access: S3Access | None = None) -> Location:
         filesystem, base = pafs.FileSystem.from_uri(f"{root}/")
     base = base.rstrip("/")
     return Location(filesystem, f"{base}/{path}".rstrip("/") or "/", root, base)
+
+
+def require_path(item: str) -> None:
+    """Refuse a text that is neither a path nor a URI."""
+    if not item.strip() or "\0" in item:
+        raise InvalidArgument(f"{item!r} is no path", hint=_SCHEMES)
+    require_whole_uri(item)
 
 
 def is_absolute(item: str) -> bool:
