@@ -7,7 +7,8 @@ import os
 import re
 import sys
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn, cast
 
 import typer
 
@@ -18,6 +19,8 @@ from omnigraph.errors import InvalidArgument, NotFound, VersionNotFound
 
 if TYPE_CHECKING:
     from omnigraph.graph import Graph
+    from omnigraph.versioning.changes import Kind as KindName
+    from omnigraph.versioning.changes import Op as OpName
     from omnigraph.versioning.snapshot import Snapshot
 
 STORE_VARIABLE = "OMNIGRAPH_STORE"
@@ -71,6 +74,21 @@ Type = Annotated[list[str] | None, typer.Option("--type", metavar="TYPE", help="
 Op = Annotated[
     list[str] | None, typer.Option("--op", metavar="OP", help="Only insert, update or delete. May be repeated.")
 ]
+
+
+def wanted_kinds(kind: list[str] | None) -> tuple[KindName, ...]:
+    """The words of `--kind`; the facade refuses others than node and edge."""
+    return cast("tuple[KindName, ...]", tuple(kind or ()))
+
+
+def wanted_ops(op: list[str] | None) -> tuple[OpName, ...]:
+    """The words of `--op`; the facade refuses others than insert, update and delete."""
+    return cast("tuple[OpName, ...]", tuple(op or ()))
+
+
+def named_file(path: str) -> str | Path:
+    """A file for a method of the facade that takes texts too: a path is never read as a text. URIs stay texts."""
+    return path if "://" in path else Path(path)
 
 
 def group(purpose: str) -> typer.Typer:

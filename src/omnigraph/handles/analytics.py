@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,12 +14,14 @@ from omnigraph.execution.analytics.algorithms import PageRankOptions
 from omnigraph.execution.analytics.blocks import Runner
 from omnigraph.execution.analytics.view import GraphView
 from omnigraph.execution.arrow.data import GraphData
+from omnigraph.handles.arguments import AtLeast, Count, EntityId, checked
 from omnigraph.versioning.refs import MAIN
 from omnigraph.versioning.repository import Target
 
 Edges = str | Sequence[str]
 
 
+@checked
 class Analytics:
     """Each method answers with a table of `type`, `id` and a value for every node at the ends of some edge types.
 
@@ -46,7 +48,7 @@ class Analytics:
         return table.append_column("in_degree", pa.array(into)).append_column("degree", pa.array(out + into))
 
     def pagerank(
-        self, edges: Edges, at: Target = None, *, damping: float = 0.85, iterations: int = 20,
+        self, edges: Edges, at: Target = None, *, damping: float = 0.85, iterations: Count = 20,
         tolerance: float | None = None,
     ) -> pa.Table:  # fmt: skip
         """The PageRank of each node: column `pagerank`, adding up to 1."""
@@ -59,7 +61,7 @@ class Analytics:
         view, runner = self._view(edges, at)
         return view.table("component", algorithms.components(runner, view.node_count))
 
-    def communities(self, edges: Edges, at: Target = None, *, iterations: int = 10) -> pa.Table:
+    def communities(self, edges: Edges, at: Target = None, *, iterations: Count = 10) -> pa.Table:
         """Communities by label propagation: column `community`."""
         view, runner = self._view(edges, at)
         return view.table("community", algorithms.label_propagation(runner, view.node_count, iterations))
@@ -70,18 +72,16 @@ class Analytics:
         return view.table("triangles", algorithms.triangles(runner, view.node_count))
 
     def shortest_paths(
-        self, edges: Edges, sources: Sequence[str], at: Target = None, *, type: str | None = None,
-        max_hops: int | None = None,
+        self, edges: Edges, sources: Sequence[EntityId], at: Target = None, *, type: str | None = None,
+        max_hops: Annotated[int, AtLeast(0)] | None = None,
     ) -> pa.Table:  # fmt: skip
         """Hops from each source to every node it reaches: columns `type`, `id`, `source`, `distance`."""
-        if isinstance(sources, str):
-            raise InvalidArgument("sources is a list of ids", hint=f"pass [{sources!r}]")
         view, runner = self._view(edges, at)
         tables = []
         for source in sources:
             hops = algorithms.distances(runner, view.node_count, view.number_of(type, source), max_hops)
             table = view.table("distance", hops)
-            named = table.add_column(2, "source", pa.array([source] * table.num_rows, pa.string()))
+            named = table.add_column(2, "source", pa.array([str(source)] * table.num_rows, pa.string()))
             tables.append(named.filter(pc.greater_equal(named["distance"], 0)))
         return pa.concat_tables(tables) if tables else view.table("distance", pa.array([], pa.int64())).slice(0, 0)
 
@@ -95,8 +95,11 @@ class Analytics:
         set, everything else of them stays as the branch has it.
         """
         name = property or column
-        if column not in result.column_names:
-            raise InvalidArgument(f"the result has no column {column!r}", hint=", ".join(result.column_names))
+        for each in ("type", "id", column):
+            if result.column_names.count(each) != 1:
+                raise InvalidArgument(
+                    f"the result needs one column {each!r}", hint=f"it has {', '.join(result.column_names)}"
+                )
         data = self._data(branch)
         frames: dict[str, pa.Table] = {}
         for type_name in pc.unique(result["type"]).to_pylist():
@@ -123,8 +126,14 @@ def _with_property(data: GraphData, type_name: str, values: pa.Table, column: st
     prop = entity.property(name)
     rows = {p.name: data.property_column(entity, p.name) for p in entity.properties}
     ids = data.property_column(entity, "id")
-    found = values[column].combine_chunks().take(pc.index_in(ids, value_set=values["id"].combine_chunks()))
-    kept = pc.is_valid(found)
-    rows[name] = pc.if_else(kept, found.cast(prop.type.to_arrow()), rows[name])
+    try:
+        found = values[column].combine_chunks().take(pc.index_in(ids, value_set=values["id"].combine_chunks()))
+        kept = pc.is_valid(found)
+        rows[name] = pc.if_else(kept, found.cast(prop.type.to_arrow()), rows[name])
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise InvalidArgument(
+            f"column {column!r} does not fit {type_name}.{name}, which is {prop.type}: {str(error).splitlines()[0]}",
+            hint="cast the column, or declare another type",
+        ) from error
     table = pa.table(rows if entity.key else {"id": ids, **rows})
     return table.filter(kept)

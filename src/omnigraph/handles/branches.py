@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from omnigraph.handles.engines import find_engine
+from omnigraph.handles.arguments import checked
+from omnigraph.handles.engines import Engine, find_engine
 from omnigraph.versioning.refs import MAIN, Branch
 from omnigraph.versioning.repository import Repository, Target
 from omnigraph.write.merge import MergeResult, delete_merged, merge_branch
@@ -10,6 +11,7 @@ from omnigraph.write.merge_compare import Comparing, in_process
 from omnigraph.write.merge_conflicts import Strategy
 
 
+@checked
 class Branches:
     """`graph.branches`."""
 
@@ -35,7 +37,7 @@ class Branches:
     def merge(
         self, source: str, into: str = MAIN, strategy: Strategy = None, dry_run: bool = False,
         delete_branch: bool = False, property_level: bool = False, actor: str | None = None,
-        message: str | None = None, *, engine: str = "arrow",
+        message: str | None = None, *, engine: Engine = "arrow",
     ) -> MergeResult:  # fmt: skip
         """Bring the changes of `source` into `into` in one commit with two parents.
 
@@ -51,7 +53,7 @@ class Branches:
         return delete_merged(self._repository, result) if delete_branch and not dry_run else result
 
 
-def _comparing(engine: str) -> Comparing:
+def _comparing(engine: Engine) -> Comparing:
     if engine in ("arrow", "auto"):
         return in_process
     found: Comparing = find_engine(engine).comparing()

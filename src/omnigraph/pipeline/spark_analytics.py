@@ -14,7 +14,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +24,7 @@ from omnigraph.execution.analytics.view import GraphView
 from omnigraph.execution.spark.workers import store_of
 from omnigraph.graph import Graph
 from omnigraph.handles.analytics import Edges
+from omnigraph.handles.arguments import AtLeast, Count, EntityId, checked
 from omnigraph.pipeline.spark_session import frame_of
 from omnigraph.pipeline.task_runner import TaskRunner
 from omnigraph.storage.layout import STAGING
@@ -39,6 +40,7 @@ _BLOCKS_HELD = 16
 """How many blocks a worker process keeps between supersteps: those that are not mapped take its memory."""
 
 
+@checked
 class SparkAnalytics:
     """The methods of `graph.analytics`, run on a cluster; results are DataFrames."""
 
@@ -50,15 +52,18 @@ class SparkAnalytics:
         """Edges out of, into and at each node."""
         return self._frame(lambda a: a.degrees(edges, at))
 
-    def pagerank(self, edges: Edges, at: Target = None, **options: Any) -> DataFrame:
-        """The PageRank of each node; options as in `graph.analytics.pagerank`."""
-        return self._frame(lambda a: a.pagerank(edges, at, **options))
+    def pagerank(
+        self, edges: Edges, at: Target = None, *, damping: float = 0.85, iterations: Count = 20,
+        tolerance: float | None = None,
+    ) -> DataFrame:  # fmt: skip
+        """The PageRank of each node."""
+        return self._frame(lambda a: a.pagerank(edges, at, damping=damping, iterations=iterations, tolerance=tolerance))
 
     def components(self, edges: Edges, at: Target = None) -> DataFrame:
         """Weakly connected components."""
         return self._frame(lambda a: a.components(edges, at))
 
-    def communities(self, edges: Edges, at: Target = None, *, iterations: int = 10) -> DataFrame:
+    def communities(self, edges: Edges, at: Target = None, *, iterations: Count = 10) -> DataFrame:
         """Communities by label propagation."""
         return self._frame(lambda a: a.communities(edges, at, iterations=iterations))
 
@@ -66,13 +71,19 @@ class SparkAnalytics:
         """Triangles that each node is a corner of."""
         return self._frame(lambda a: a.triangles(edges, at))
 
-    def shortest_paths(self, edges: Edges, sources: Sequence[str], at: Target = None, **options: Any) -> DataFrame:
+    def shortest_paths(
+        self, edges: Edges, sources: Sequence[EntityId], at: Target = None, *, type: str | None = None,
+        max_hops: Annotated[int, AtLeast(0)] | None = None,
+    ) -> DataFrame:  # fmt: skip
         """Hops from each source to every node it reaches."""
-        return self._frame(lambda a: a.shortest_paths(edges, sources, at, **options))
+        return self._frame(lambda a: a.shortest_paths(edges, sources, at, type=type, max_hops=max_hops))
 
-    def write(self, result: DataFrame, column: str, property: str | None = None, branch: str = MAIN, **who: Any) -> Any:
+    def write(
+        self, result: DataFrame, column: str, property: str | None = None, branch: str = MAIN,
+        actor: str | None = None, message: str | None = None,
+    ) -> Any:  # fmt: skip
         """Keep a column of a result as a property of its nodes, in one commit."""
-        return self._graph.analytics.write(result.toArrow(), column, property, branch, **who)
+        return self._graph.analytics.write(result.toArrow(), column, property, branch, actor, message)
 
     def _frame(self, ask: Any) -> DataFrame:
         runners: list[SparkRunner] = []
