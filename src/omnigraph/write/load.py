@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, get_args
 
-from omnigraph.errors import InvalidArgument, Violation
+from omnigraph.errors import Violation
 from omnigraph.storage.effects import AppendRows, Effect, OverwriteRows, ReplaceRows
 from omnigraph.versioning.commits import GraphCommit
 from omnigraph.versioning.plan import Requirement, Unmoved
@@ -87,7 +87,7 @@ class LoadRequest:
     """
 
     inputs: Sequence[Input]
-    mode: str
+    mode: Mode
     branch: str
     actor: str | None = None
     message: str | None = None
@@ -99,10 +99,6 @@ class LoadRequest:
     dedupe_edges: bool = False
     progress: Progress = silent
     is_small: bool = False
-
-    def __post_init__(self) -> None:
-        if self.mode not in MODES:
-            raise InvalidArgument(f"mode {self.mode!r} is unknown", hint=f"use one of {', '.join(MODES)}")
 
 
 def load_rows(repository: Repository, request: LoadRequest, *, fresh: bool = True) -> LoadResult:

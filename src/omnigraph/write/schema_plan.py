@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from omnigraph.errors import DropNotAllowed, InvalidArgument, SchemaChangeRefused
+from omnigraph.errors import DropNotAllowed, SchemaChangeRefused
 from omnigraph.schema.evolve import Migration, plan_migration
 from omnigraph.schema.kept import MigrationOptions
 from omnigraph.schema.steps import Step, refusal
@@ -56,14 +56,8 @@ class SchemaRequest:
         allow_drops: bool = False, plan: str | None = None,
     ) -> SchemaRequest:  # fmt: skip
         """A request from the arguments of a call."""
-        options = MigrationOptions(allow_data_loss, _names(drop, "drop"), _names(fresh, "fresh"))
+        options = MigrationOptions(allow_data_loss, frozenset(drop), frozenset(fresh))
         return cls(text=text, path=path, options=options, allow_drops=allow_drops, plan=plan)
-
-
-def _names(given: Iterable[str], option: str) -> frozenset[str]:
-    if isinstance(given, str):
-        raise InvalidArgument(f"{option} takes a list of names", hint=f'{option}=["{given}"]')
-    return frozenset(given)
 
 
 def plan_on(store: GraphStore, state: ManifestState, request: SchemaRequest) -> Migration:
