@@ -105,11 +105,13 @@ def load_rows(repository: Repository, request: LoadRequest, *, fresh: bool = Tru
     """Validate, stage and publish rows as one commit. Not `fresh`: start from a state that may be some seconds old."""
     txn = WriteTxn(
         repository, request.branch, kind="load", actor=request.actor, message=request.message,
-        expect_head=request.expect_head, idempotency_key=request.idempotency_key, fresh=fresh,
+        expect_head=request.expect_head, idempotency_key=request.idempotency_key,
+        fresh=fresh or request.expect_head is not None,
     )  # fmt: skip
     done = txn.earlier_commit()
     if done is not None:
         return LoadResult(request.branch, request.mode, {}, {}, done)
+    txn.require_expected_head()
     with txn.coming(request.is_small):
         return _load(txn, request)
 
