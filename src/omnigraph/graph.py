@@ -46,8 +46,19 @@ from omnigraph.write.create import create_graph
 from omnigraph.write.delete import DeleteResult, delete_entities
 from omnigraph.write.export import ExportResult, Format, export_rows
 from omnigraph.write.load import APPEND, OVERWRITE, LoadRequest, LoadResult, Mode, load_rows, silent
+from omnigraph.write.merge import MergeResult
+from omnigraph.write.merge_conflicts import Strategy
 from omnigraph.write.mutate import MutationRequest, MutationResult, mutate
 from omnigraph.write.sources import holds_few_rows, inputs_of
+from omnigraph.write.undo import (
+    Author,
+    RestoreResult,
+    cherry_pick,
+    restore_graph,
+    restore_rows,
+    revert_commit,
+    terms_of,
+)
 
 QueryName = Annotated[str | None, Remedy("parameters have a name of their own: params={...}")]
 
@@ -208,6 +219,50 @@ class Graph:
     ) -> DeleteResult:
         """Remove entities by id, or by the value of their key; removing a node removes every edge that touches it."""
         return delete_entities(self._repository, type_name, ids, branch=branch, actor=actor, message=message)
+
+    def revert(
+        self, commit_id: str, branch: str = MAIN, *, strategy: Strategy = None, dry_run: bool = False,
+        actor: str | None = None, message: str | None = None,
+    ) -> MergeResult:  # fmt: skip
+        """Take back what a commit of a branch changed, as a new commit; what was changed since stays.
+
+        Entities that were changed again are conflicts, which `strategy` decides: `ours` keeps them, `theirs` takes them
+        back all the same. `dry_run` only tells.
+        """
+        terms = terms_of(strategy, property_level=True)
+        author = Author(actor=actor, message=message)
+        return reprepared(
+            lambda _: revert_commit(self._repository, commit_id, branch, terms=terms, author=author, dry_run=dry_run),
+            fresh_first=True,
+        )
+
+    def cherry_pick(
+        self, commit_id: str, branch: str = MAIN, *, strategy: Strategy = None, dry_run: bool = False,
+        actor: str | None = None, message: str | None = None,
+    ) -> MergeResult:  # fmt: skip
+        """Make the changes of one commit, of whatever branch, on `branch` too, as a new commit."""
+        terms = terms_of(strategy, property_level=True)
+        author = Author(actor=actor, message=message)
+        return reprepared(
+            lambda _: cherry_pick(self._repository, commit_id, branch, terms=terms, author=author, dry_run=dry_run),
+            fresh_first=True,
+        )
+
+    def restore(
+        self, at: Target, branch: str = MAIN, *, types: Sequence[str] = (),
+        ids: Mapping[str, Sequence[EntityId]] | None = None, dry_run: bool = False, actor: str | None = None,
+        message: str | None = None,
+    ) -> RestoreResult:  # fmt: skip
+        """Make a branch what a target was, as a new commit: all of it, the rows of some types, or some entities.
+
+        The whole graph comes back with its schema. `types` and `ids` (by type) keep the present schema, and what they
+        bring back is checked like any other write. Nothing is lost: the state before is a commit like every other.
+        """
+        author = Author(actor=actor, message=message)
+        if not types and ids is None:
+            return restore_graph(self._repository, at, branch, author=author, dry_run=dry_run)
+        wanted: dict[str, Sequence[EntityId] | None] = {**(ids or {}), **dict.fromkeys(types)}
+        return restore_rows(self._repository, at, branch, wanted, author=author, dry_run=dry_run)
 
     def export(
         self, target: str | os.PathLike[str] | IO[bytes], format: Format = "jsonl", *, branch: str | None = None,

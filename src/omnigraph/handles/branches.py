@@ -9,6 +9,7 @@ from omnigraph.versioning.repository import Repository, Target
 from omnigraph.write.merge import MergeResult, delete_merged, merge_branch
 from omnigraph.write.merge_compare import Comparing, in_process
 from omnigraph.write.merge_conflicts import Strategy
+from omnigraph.write.undo import Author, RestoreResult, restore_graph
 
 
 @checked
@@ -33,6 +34,14 @@ class Branches:
     def delete(self, name: str) -> None:
         """Delete a branch. Refused for main and while tags or descendants need it."""
         self._repository.refs.delete(name)
+
+    def reset(
+        self, name: str, at: Target = MAIN, *, dry_run: bool = False, actor: str | None = None,
+        message: str | None = None,
+    ) -> RestoreResult:  # fmt: skip
+        """Make a branch what a target is, as a new commit. Its own commits stay in its history."""
+        author = Author(actor=actor, message=message or f"reset {name} to {at}")
+        return restore_graph(self._repository, at, name, author=author, dry_run=dry_run)
 
     def merge(
         self, source: str, into: str = MAIN, strategy: Strategy = None, dry_run: bool = False,
