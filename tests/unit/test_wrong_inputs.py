@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import shlex
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import omnigraph
 from omnigraph import Graph
 from omnigraph.cli.main import run
-from omnigraph.errors import DataError, LanguageError, OmnigraphError
+from omnigraph.errors import DataError, LanguageError, OmnigraphError, Span, TypeCheckError
 from omnigraph.pipeline.job import parse_job
+from omnigraph.query import lint_queries
 from tests.unit import wrong_inputs as wrong
 
 TYPES = {"$s": "String", "$n": "I32", "$t": "DateTime", "$d": "Date", "$l": "[String]", "$v": "Vector(2)", "$b": "Bool"}
@@ -164,3 +168,36 @@ def test_command_lines(
         assert re.search(words, out + err), out + err
     for python in ("mode=", "max_errors=", "params={", "expect_head", "hint: use mode"):
         assert python not in err, f"a hint speaks Python: {err}"
+
+
+def test_one_unknown_function_leaves_the_other_queries_of_a_file(graph: Graph, tmp_path: Path) -> None:
+    broken = 'query broken() { match { $p: Person } return { upper(trim($p.name, (1)), ")"), $p.age } }'
+    (tmp_path / "q.gq").write_text(f"{broken}\n{wrong.GQ}")
+    assert graph.query(tmp_path / "q.gq", "all").row_count == 2
+    assert graph.query(tmp_path, "all").row_count == 2
+    with pytest.raises(TypeCheckError, match="there is no function `upper`") as caught:
+        graph.query(tmp_path / "q.gq", "broken")
+    assert caught.value.span == Span(1, 48, 5)
+    report = lint_queries((tmp_path / "q.gq").read_text(), graph.catalog(), "q.gq")
+    assert [each.error is None for each in report.results] == [False, True]
+
+
+SOURCES = {path: path.read_text() for path in Path(omnigraph.__file__).parent.rglob("*.py")}
+
+
+def test_hints_name_extras_that_exist() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    named = {extra for text in SOURCES.values() for extra in re.findall(r"omnigraph\[(\w+)\]", text)}
+    assert named
+    assert named <= set(project["optional-dependencies"])
+
+
+def test_hints_have_no_keyword_arguments_of_python() -> None:
+    """A hint is read on the command line too. Parameters of a query have no other word."""
+    python = re.compile(r"\b[a-z_]+=(True|False|None|'|\"|\[|\{)")
+    for path, text in SOURCES.items():
+        calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
+        for hint in (each.value for call in calls for each in call.keywords if each.arg == "hint"):
+            words = [c.value for c in ast.walk(hint) if isinstance(c, ast.Constant) and isinstance(c.value, str)]
+            found = [word for word in words if python.search(word) and "params=" not in word]
+            assert not found, f"{path}: {found}"
