@@ -29,9 +29,8 @@ def show(
 ) -> None:
     """Print the schema of the graph, as of a target."""
     graph = options.open_to_read(uri, store)
-    snapshot = options.snapshot_at(graph, at)
-    target = None if at is None else options.target_of(graph, at)
-    text = graph.schema.mermaid(target) if mermaid else graph.schema.show(target)
+    snapshot = graph.snapshot(at)
+    text = graph.schema.mermaid(at) if mermaid else graph.schema.show(at)
     if json:
         print_json({"uri": graph.uri, "schema_hash": snapshot.schema_hash, "schema": text})
     else:
