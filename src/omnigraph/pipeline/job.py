@@ -183,6 +183,7 @@ class _Reader:
         self._path = path
 
     def error(self, message: str, line: int, column: int, hint: str | None = None) -> JobError:
+        hint = hint or "`omnigraph pipeline init` writes a job file to compare it with"
         return JobError(message, source=self._text, path=self._path, span=Span(line + 1, column + 1), hint=hint)
 
     def at(self, node: Any, message: str, hint: str | None = None) -> JobError:

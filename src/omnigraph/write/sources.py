@@ -201,7 +201,7 @@ def _files_inputs(name: str, files: Any) -> list[Input]:
         return [_file_input(name, file) for file in _expanded(files)]
     if files.is_selected:
         raise InvalidArgument(
-            f"{name}: `where`, `cast`, `cdc` and `expect` are for Spark", hint="load with engine='spark'"
+            f"{name}: `where`, `cast`, `cdc` and `expect` are for Spark", hint="load with the engine spark"
         )
     if files.type_name != name.removeprefix("node:").removeprefix("edge:"):
         raise InvalidArgument(f"{name}: these files are those of {files.type_name}")

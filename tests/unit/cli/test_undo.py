@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+
+import pytest
 
 from omnigraph import Graph
-from tests.unit.cli.conftest import Cli
+from tests.unit.cli.conftest import PEOPLE, SCHEMA, Cli
+
+
+@pytest.fixture
+def people(tmp_path: Path) -> Graph:
+    graph = Graph.init(tmp_path / "people", SCHEMA)
+    graph.load(PEOPLE)
+    return graph
 
 
 def test_ways_back(cli: Cli, people: Graph) -> None:

@@ -69,6 +69,8 @@ def plan(
         _source(schema), allow_data_loss, branch or "main", drop=drop or (), fresh=fresh or (), path=schema
     )
     _print_change(graph.uri, change, json=json)
+    if not change.supported:
+        raise typer.Exit(FAILED)
 
 
 @app.command("apply")
