@@ -59,4 +59,4 @@ def test_misuse(cli: Cli, people: Graph) -> None:
     assert cli("restore", "--at", "main", "--id", "Ada", "--store", people.uri).code == 2
     assert "exactly one --type" in cli("restore", "--at", "main", "--id", "Ada", "--store", people.uri).err
     assert cli("restore", "--store", people.uri).code == 2
-    assert cli("revert", "nowhere", "--store", people.uri).code == 3
+    assert cli("revert", "nowhere", "--store", people.uri).code == 1
