@@ -13,15 +13,19 @@ from omnigraph.pipeline.buckets import CutFile, Stream, bucket_ranges, pieces_of
 from omnigraph.pipeline.screening import (
     BaseSplit,
     BucketWork,
+    MaskWork,
+    MatchedRows,
     Screened,
     Screening,
     cut_base,
     cut_part,
+    mask,
     screen,
 )
 from omnigraph.pipeline.staging import StagedPart, StageJob, read_keys
 from omnigraph.pipeline.streams import ENDS, ID, SOURCES, UNIQUE, part_streams
 from omnigraph.schema.catalog import EdgeType, EntityType
+from omnigraph.storage.effects import AppendRows, MaskRows, WrittenFragment
 from omnigraph.storage.lookup import tuple_keys
 from omnigraph.versioning.plan import KeysPresent, Requirement, Unmoved
 from omnigraph.write.load import APPEND, MERGE, OVERWRITE
@@ -75,6 +79,26 @@ class Screener:
         for answer in self._tasks(partial(screen, screening), work, "check the rules between rows"):
             found.add(answer)
         return found
+
+    def masked(
+        self,
+        txn: WriteTxn,
+        job: StageJob,
+        key: str,
+        matched: Sequence[MatchedRows],
+        fragments: tuple[WrittenFragment, ...],
+    ) -> MaskRows | AppendRows:
+        """The effect of an upsert: tasks write which rows it removes, the driver learns of fragments only."""
+        ranges: dict[int, list[tuple[str, int, int]]] = {}
+        for file in matched:
+            for at, fragment in enumerate(file.fragments.tolist()):
+                ranges.setdefault(fragment, []).append((file.path, int(file.bounds[at]), int(file.bounds[at + 1])))
+        if not ranges:
+            return AppendRows(fragments)
+        work = [MaskWork(key, fragment, tuple(ranges[fragment])) for fragment in sorted(ranges)]
+        left = self._tasks(partial(mask, job), work, "remove the rows that are replaced")
+        gone = tuple(each.fragment for each, after in zip(work, left, strict=True) if after is None)
+        return MaskRows(txn.table(key).version, gone, tuple(after for after in left if after is not None), fragments)
 
     def _ranges(self, txn: WriteTxn, gathered: Gathered, base: Sequence[BaseSplit]) -> Iterator[tuple[int, int]]:
         rows = sum(part.rows for parts in gathered.values() for part in parts)

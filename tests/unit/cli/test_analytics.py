@@ -21,7 +21,9 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Graph:
     graph = Graph.init(tmp_path / "g", SCHEMA)
     rows = [{"type": "Town", "data": {"name": name}} for name in "abc"]
     rows += [{"edge": "Road", "from": a, "to": b, "data": {"km": km}} for a, b, km in ("ab1", "bc2", "ac9")]
-    graph.load([{**row, "data": {**row["data"], "km": float(row["data"]["km"])}} if "edge" in row else row for row in rows])
+    graph.load(
+        [{**row, "data": {**row["data"], "km": float(row["data"]["km"])}} if "edge" in row else row for row in rows]
+    )
     graph.tags.create("before", "main")
     graph.load([{"edge": "Road", "from": "c", "to": "a", "data": {"km": 0.5}}])
     return graph
@@ -33,7 +35,9 @@ def test_algorithms_answer_like_queries(store: Graph, cli: Cli, monkeypatch: pyt
     assert told["query_name"] == "shortest-paths"
     assert told["target"]["branch"] == "main"
     assert {row["id"]: row["distance"] for row in told["rows"]} == {"a": 0.0, "b": 1.0, "c": 3.0}
-    hops = cli("analytics", "shortest-paths", "--edge", "Road", "--source", "a", "--max-hops", "1", "--format", "csv").out
+    hops = cli(
+        "analytics", "shortest-paths", "--edge", "Road", "--source", "a", "--max-hops", "1", "--format", "csv"
+    ).out
     assert sorted(hops.splitlines()[1:]) == ["Town,a,a,0", "Town,b,a,1", "Town,c,a,1"]
     top = cli("analytics", "degrees", "--edge", "Road", "--top", "1", "--format", "csv").out
     assert top.splitlines() == ["type,id,out_degree,in_degree,degree", "Town,a,2,1,3"]
