@@ -40,6 +40,7 @@ _SCHEMAS = {
     SOURCES: pa.schema({VALUE: pa.string(), "count": pa.int32()}),
     UNIQUE: pa.schema({VALUE: pa.string(), "id": pa.string()}),
 }
+_ADDRESSED_IDS = pa.schema({VALUE: pa.string(), ADDRESS: pa.int64()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,9 +200,8 @@ class _Bucket:
         return read_pieces(self._work.loaded.get(stream, ()), _schema(stream), self._objects)
 
     def _present(self, stream: Stream) -> pa.Table:
-        schema = _schema(stream)
-        if stream.what == ID and self._screening.mode == MERGE:
-            schema = schema.append(pa.field(ADDRESS, pa.int64()))
+        has_addresses = stream.what == ID and self._screening.mode == MERGE
+        schema = _ADDRESSED_IDS if has_addresses else _schema(stream)
         return read_pieces(self._work.present.get(stream, ()), schema, self._objects)
 
     def keys(self, stream: Stream) -> None:

@@ -201,8 +201,10 @@ def find_sources(job: TopologyJob, work: JoinWork) -> CutFile:
     streams: dict[Stream, pa.Table] = {}
     for edge in job.edges:
         key = f"edge:{edge.name}"
-        found = _numbered(job, work, Stream(SOURCES, key), edge.source).rename_columns({"number": "source"})
-        streams[Stream(TARGETS, key)] = found.drop_columns([VALUE]).rename_columns({"dst": VALUE})
+        found = _numbered(job, work, Stream(SOURCES, key), edge.source)
+        weighed = {} if job.weight is None else {"weight": found["weight"]}
+        columns = {VALUE: found["dst"], "edge": found["edge"], "source": found["number"], **weighed}
+        streams[Stream(TARGETS, key)] = pa.table(columns)
     return cut(job.path("cut"), streams, job.objects)
 
 
