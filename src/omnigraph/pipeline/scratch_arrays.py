@@ -15,6 +15,8 @@ from omnigraph.execution.spark.workers import store_of
 
 _BLOCKS_HELD = 16
 """How many blocks a worker process keeps between supersteps: those that are not mapped take its memory."""
+_VECTORS_HELD = 2
+"""More than one is asked for in one superstep by no algorithm."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,12 @@ def write_array(uri: str, path: str, array: Values) -> None:
     np.frombuffer(body, np.uint8, head.tell())[:] = np.frombuffer(head.getbuffer(), np.uint8)
     np.frombuffer(body, array.dtype, offset=head.tell())[:] = array
     store_of(uri).objects.put_new(path, body, flush=False)
+
+
+@lru_cache(maxsize=_VECTORS_HELD)
+def read_vector(uri: str, path: str) -> Values:
+    """An array that a worker needs for each of its blocks: it is fetched once."""
+    return read_array(uri, path)
 
 
 def read_array(uri: str, path: str) -> Values:

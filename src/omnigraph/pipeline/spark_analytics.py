@@ -23,7 +23,7 @@ from omnigraph.execution.analytics.view import GraphView
 from omnigraph.execution.spark.workers import store_of
 from omnigraph.graph import Graph
 from omnigraph.handles.analytics import Edges
-from omnigraph.pipeline.scratch_arrays import BlockFile, read_array, read_block, write_array
+from omnigraph.pipeline.scratch_arrays import BlockFile, read_array, read_block, read_vector, write_array
 from omnigraph.pipeline.spark_session import frame_of
 from omnigraph.pipeline.task_runner import TaskRunner
 from omnigraph.pipeline.topology import topology_of
@@ -135,7 +135,7 @@ class _Step:
         return self._left(number, _added(self.kernel(block, read_block(self.uri, b), *vectors) for b in self.blocks))
 
     def _vectors(self) -> list[Values]:
-        return [read_array(self.uri, each) for each in self.given]
+        return [read_vector(self.uri, each) for each in self.given]
 
     def _left(self, number: int, values: Values) -> str:
         write_array(self.uri, self.answer(number), values)
