@@ -19,7 +19,7 @@ from typing import Any, Protocol, cast
 import typer
 
 from omnigraph.cli.output import note, print_json
-from omnigraph.errors import OmnigraphError, PreconditionFailed
+from omnigraph.errors import ArgumentRefused, InvalidArgument, OmnigraphError, PreconditionFailed
 
 TRACEBACK_VARIABLE = "OMNIGRAPH_TRACEBACK"
 FAILED, MISUSED, INTERRUPTED = 1, 2, 130
@@ -38,8 +38,18 @@ class _Misuse(Protocol):
     def format_message(self) -> str: ...
 
 
+OPTIONS = {
+    "kinds": "--kind", "types": "--type", "ops": "--op", "expect_head": "--if-commit", "from_branch": "--from",
+    "actor": "--as", "type_name": "--type", "at": "--at", "snapshot": "--at",
+}  # fmt: skip
+"""Arguments of the facade that have another name on the command line."""
+
+
 def report(error: OmnigraphError, *, json: bool) -> int:
     """Show an error of the library; returns the exit code."""
+    if isinstance(error, ArgumentRefused):
+        option = OPTIONS.get(error.argument, f"--{error.argument.replace('_', '-')}")
+        error = InvalidArgument(f"{option} {error.says}", hint=error.hint)
     if json:
         print_json(error.as_dict())
     else:

@@ -7,16 +7,20 @@ import os
 import re
 import sys
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn, cast
 
 import typer
 
 from omnigraph.cli.failures import MISUSED, UsageError
 from omnigraph.cli.output import note
+from omnigraph.cli.startup import import_arrow
 from omnigraph.errors import InvalidArgument, NotFound, VersionNotFound
 
 if TYPE_CHECKING:
     from omnigraph.graph import Graph
+    from omnigraph.versioning.changes import Kind as KindName
+    from omnigraph.versioning.changes import Op as OpName
     from omnigraph.versioning.snapshot import Snapshot
 
 STORE_VARIABLE = "OMNIGRAPH_STORE"
@@ -72,6 +76,21 @@ Op = Annotated[
 ]
 
 
+def wanted_kinds(kind: list[str] | None) -> tuple[KindName, ...]:
+    """The words of `--kind`; the facade refuses others than node and edge."""
+    return cast("tuple[KindName, ...]", tuple(kind or ()))
+
+
+def wanted_ops(op: list[str] | None) -> tuple[OpName, ...]:
+    """The words of `--op`; the facade refuses others than insert, update and delete."""
+    return cast("tuple[OpName, ...]", tuple(op or ()))
+
+
+def named_file(path: str) -> str | Path:
+    """A file for a method of the facade that takes texts too: a path is never read as a text. URIs stay texts."""
+    return path if "://" in path else Path(path)
+
+
 def group(purpose: str) -> typer.Typer:
     """Commands about one noun. The noun alone shows them, and counts as an incomplete command line."""
     commands = typer.Typer()
@@ -104,6 +123,7 @@ def location(uri: str | None, store: str | None = None) -> str:
 
 def open_to_read(uri: str | None, store: str | None = None) -> Graph:
     """The graph, read-only: nothing in the store changes, recovery included."""
+    import_arrow()
     from omnigraph.graph import Graph
 
     return Graph.open(location(uri, store), mode="ro")
@@ -111,6 +131,7 @@ def open_to_read(uri: str | None, store: str | None = None) -> Graph:
 
 def open_to_write(command: str, uri: str | None, store: str | None = None, *, quiet: bool) -> Graph:
     """The graph for a change, after saying on stderr which one it is."""
+    import_arrow()
     from omnigraph.graph import Graph
 
     where = location(uri, store)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,12 +16,14 @@ from omnigraph.execution.analytics.blocks import Runner, Values
 from omnigraph.execution.analytics.triangles import triangles
 from omnigraph.execution.analytics.view import GraphView
 from omnigraph.execution.arrow.data import GraphData
+from omnigraph.handles.arguments import AtLeast, Count, EntityId, checked
 from omnigraph.versioning.refs import MAIN
 from omnigraph.versioning.repository import Target
 
 Edges = str | Sequence[str]
 
 
+@checked
 class Analytics:
     """Each method answers with a table of `type`, `id` and a value for every node at the ends of some edge types.
 
@@ -57,8 +59,8 @@ class Analytics:
         return view.table(columns)
 
     def pagerank(
-        self, edges: Edges, at: Target = None, *, damping: float = 0.85, iterations: int = 20,
-        tolerance: float | None = None, weight: str | None = None, sources: Sequence[str] | None = None,
+        self, edges: Edges, at: Target = None, *, damping: float = 0.85, iterations: Count = 20,
+        tolerance: float | None = None, weight: str | None = None, sources: Sequence[EntityId] | None = None,
         type: str | None = None,
     ) -> pa.Table:  # fmt: skip
         """The PageRank of each node: column `pagerank`, adding up to 1.
@@ -82,7 +84,7 @@ class Analytics:
         return view.table({"component": algorithms.components(runner, view.node_count)})
 
     def communities(
-        self, edges: Edges, at: Target = None, *, iterations: int = 10, weight: str | None = None
+        self, edges: Edges, at: Target = None, *, iterations: Count = 10, weight: str | None = None
     ) -> pa.Table:
         """Communities by label propagation: column `community`. Edges vote by the property `weight`."""
         view, runner = self._view(edges, at, weight)
@@ -94,8 +96,8 @@ class Analytics:
         return view.table({"triangles": triangles(runner, view.node_count)})
 
     def shortest_paths(
-        self, edges: Edges, sources: Sequence[str], at: Target = None, *, type: str | None = None,
-        max_hops: int | None = None, weight: str | None = None,
+        self, edges: Edges, sources: Sequence[EntityId], at: Target = None, *, type: str | None = None,
+        max_hops: Annotated[int, AtLeast(0)] | None = None, weight: str | None = None,
     ) -> pa.Table:  # fmt: skip
         """Hops from each source to every node it reaches: columns `type`, `id`, `source`, `distance`.
 
@@ -113,7 +115,7 @@ class Analytics:
                 found = paths.weighted_distances(runner, view.node_count, number)
             reached = pa.array(np.isfinite(found) & (found >= 0))
             table = view.table({"distance": found})
-            named = table.add_column(2, "source", pa.array([source] * table.num_rows, pa.string()))
+            named = table.add_column(2, "source", pa.array([str(source)] * table.num_rows, pa.string()))
             tables.append(named.filter(reached))
         return pa.concat_tables(tables) if tables else _no_paths(view, weight)
 
@@ -127,8 +129,11 @@ class Analytics:
         set, everything else of them stays as the branch has it.
         """
         name = property or column
-        if column not in result.column_names:
-            raise InvalidArgument(f"the result has no column {column!r}", hint=", ".join(result.column_names))
+        for each in ("type", "id", column):
+            if result.column_names.count(each) != 1:
+                raise InvalidArgument(
+                    f"the result needs one column {each!r}", hint=f"it has {', '.join(result.column_names)}"
+                )
         data = self._data(branch)
         frames: dict[str, pa.Table] = {}
         for type_name in pc.unique(result["type"]).to_pylist():
@@ -155,10 +160,8 @@ def _no_paths(view: GraphView, weight: str | None) -> pa.Table:
     return table.add_column(2, "source", pa.array([], pa.string()))
 
 
-def _numbers(view: GraphView, type_name: str | None, sources: Sequence[str]) -> list[int]:
+def _numbers(view: GraphView, type_name: str | None, sources: Sequence[EntityId]) -> list[int]:
     """The numbers of some nodes, given by their ids."""
-    if isinstance(sources, str):
-        raise InvalidArgument("sources is a list of ids", hint=f"pass [{sources!r}]")
     return [view.number_of(type_name, source) for source in sources]
 
 
@@ -168,8 +171,14 @@ def _with_property(data: GraphData, type_name: str, values: pa.Table, column: st
     prop = entity.property(name)
     rows = {p.name: data.property_column(entity, p.name) for p in entity.properties}
     ids = data.property_column(entity, "id")
-    found = values[column].combine_chunks().take(pc.index_in(ids, value_set=values["id"].combine_chunks()))
-    kept = pc.is_valid(found)
-    rows[name] = pc.if_else(kept, found.cast(prop.type.to_arrow()), rows[name])
+    try:
+        found = values[column].combine_chunks().take(pc.index_in(ids, value_set=values["id"].combine_chunks()))
+        kept = pc.is_valid(found)
+        rows[name] = pc.if_else(kept, found.cast(prop.type.to_arrow()), rows[name])
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise InvalidArgument(
+            f"column {column!r} does not fit {type_name}.{name}, which is {prop.type}: {str(error).splitlines()[0]}",
+            hint="cast the column, or declare another type",
+        ) from error
     table = pa.table(rows if entity.key else {"id": ids, **rows})
     return table.filter(kept)

@@ -22,6 +22,7 @@ from omnigraph.schema.catalog import Catalog
 from omnigraph.schema.names import suggest
 from omnigraph.versioning.manifest import ManifestState
 from omnigraph.versioning.repository import Repository, Target
+from omnigraph.write.user_files import read_text
 
 _MAX_QUERIES = 512
 
@@ -165,13 +166,8 @@ def text_of(source: str | os.PathLike[str], noun: str, suffix: str) -> tuple[str
     text = os.fspath(source)
     if _is_text(source):
         return text, None
-    try:
-        return Path(text).read_text(encoding="utf-8"), text
-    except FileNotFoundError as error:
-        hint = f"pass the path of a {suffix} file, or {noun} text"
-        raise InvalidArgument(f"there is no {noun} file {text!r}", hint=hint) from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidArgument(f"{text!r} cannot be read: {error}") from error
+    hint = f"pass the path of a {suffix} file, or {noun} text"
+    return read_text(text, missing=InvalidArgument(f"there is no {noun} file {text!r}", hint=hint)), text
 
 
 def _is_text(source: str | os.PathLike[str]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from omnigraph.handles.arguments import checked
 from omnigraph.schema.mermaid import mermaid
 from omnigraph.versioning.contracts import load_source
 from omnigraph.versioning.refs import MAIN
@@ -11,6 +12,7 @@ from omnigraph.versioning.repository import Repository, Target
 from omnigraph.write.schema_apply import SchemaChange, SchemaRequest, apply_schema, plan_schema
 
 
+@checked
 class Schema:
     """`graph.schema`."""
 

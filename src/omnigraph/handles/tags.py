@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from omnigraph.handles.arguments import checked
 from omnigraph.versioning.repository import Repository, Target
 from omnigraph.versioning.tags import Tag
 
 
+@checked
 class TagNames:
     """`graph.tags`."""
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import pyarrow as pa
 
@@ -17,6 +17,7 @@ from omnigraph.errors import InvalidArgument, JobError, OmnigraphError, UnknownF
 from omnigraph.execution.spark.job_scope import Progress
 from omnigraph.execution.spark.refusals import refusal_in
 from omnigraph.graph import Graph
+from omnigraph.handles.arguments import AtLeast, checked_call
 from omnigraph.pipeline.bulk_load import MAX_PARTITIONS, BulkLoad, FrameSource, reason_in, run_load
 from omnigraph.pipeline.cdc_frames import ChangeFrame, Changes, file_changes, frame_changes
 from omnigraph.pipeline.incremental import load_again, load_new_files
@@ -33,17 +34,17 @@ from omnigraph.pipeline.task_runner import TaskRunner
 from omnigraph.schema.catalog import Catalog, EntityType
 from omnigraph.versioning.load_lists import LoadList
 from omnigraph.versioning.refs import MAIN
-from omnigraph.write.files import kind_of
 from omnigraph.write.inputs.change_events import Cdc
 from omnigraph.write.inputs.locations import expand_paths, is_on_s3
 from omnigraph.write.inputs.partition_folders import folders_of
 from omnigraph.write.inputs.s3_access import S3Access
 from omnigraph.write.inputs.source_files import Files
+from omnigraph.write.inputs.suffixes import kind_of
 from omnigraph.write.inputs.tables import JSON, JSONL
-from omnigraph.write.load import MERGE, MODES, LoadResult
+from omnigraph.write.load import MERGE, LoadResult, Mode
 from omnigraph.write.rejects import write_rejects
 from omnigraph.write.rows import known_fields
-from omnigraph.write.sources import entity_named, table_of
+from omnigraph.write.sources import table_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -52,11 +53,12 @@ Source = Any
 """A path, a list of paths, `Files`, a Spark DataFrame, a pyarrow, pandas or polars table, or `Changes`."""
 
 
+@checked_call
 def load(
     spark: SparkSession, graph: Graph, nodes: Mapping[str, Source] | None = None,
-    edges: Mapping[str, Source] | None = None, mode: str = "append", branch: str = MAIN, *, data: Source = None,
+    edges: Mapping[str, Source] | None = None, mode: Mode = "append", branch: str = MAIN, *, data: Source = None,
     from_branch: str | None = None, actor: str | None = None, message: str | None = None,
-    max_errors: int | None = None, dry_run: bool = False, progress: Progress | None = None,
+    max_errors: Annotated[int, AtLeast(0)] | None = None, dry_run: bool = False, progress: Progress | None = None,
     expect_head: str | None = None, idempotency_key: str | None = None, ignore_unknown: bool = False,
     dedupe_edges: bool = False,
 ) -> LoadResult:  # fmt: skip
@@ -68,8 +70,6 @@ def load(
     skips columns that a type does not have; `dedupe_edges` skips edges without a key that are there already, or came
     earlier in the load, with the same ends and property values.
     """
-    if mode not in MODES:
-        raise InvalidArgument(f"mode {mode!r} is unknown", hint=f"use one of {', '.join(MODES)}")
     terms = LoadTerms(
         mode=mode, branch=branch, actor=actor, message=message, max_errors=max_errors, dry_run=dry_run,
         expect_head=expect_head, idempotency_key=idempotency_key, ignore_unknown=ignore_unknown,
@@ -288,7 +288,7 @@ class _Planned:
     def _add_changes(self, type_name: str, source: Changes, name: str) -> None:
         with _naming_mistakes(name):
             frame = _frame(self._spark, source.rows)
-            found = frame_changes(source, frame, entity_named(type_name, self._catalog), name)
+            found = frame_changes(source, frame, self._catalog.entity(type_name), name)
             self.frames.append(self._change_source(type_name, found, name))
 
     def _change_source(self, type_name: str, found: ChangeFrame, name: str) -> FrameSource:
@@ -300,7 +300,7 @@ class _Planned:
         spark = work_session(self._spark)
         with _naming_mistakes(place):
             if source.cdc is not None:
-                changes = file_changes(spark, source, entity_named(type_name, self._catalog), splits, place)
+                changes = file_changes(spark, source, self._catalog.entity(type_name), splits, place)
                 if changes is not None:
                     self.frames.append(self._change_source(type_name, changes, place))
                 return changes is not None
@@ -360,7 +360,7 @@ def _check_columns(source: Files, catalog: Catalog) -> None:
     """Refuse a mapping to a property that does not exist before any task starts."""
     if source.type_name is None:
         return
-    entity = entity_named(source.type_name, catalog)
+    entity = catalog.entity(source.type_name)
     for name in source.columns:
         if name not in known_fields(entity):
             entity.property(name)
@@ -376,7 +376,7 @@ def _table_keys(sources: Sequence[Any], catalog: Catalog) -> tuple[str, ...]:
     names = [s.type_name if isinstance(s, Files) else s[0] for s in sources]
     if None in names:
         return tuple(entity.table_key for entity in catalog.entity_types)
-    keys = {entity_named(str(name), catalog).table_key for name in names}
-    nodes = {entity_named(str(n), catalog).name for n, s in zip(names, sources, strict=True) if _cdc_of(s) is not None}
+    keys = {catalog.entity(str(name)).table_key for name in names}
+    nodes = {catalog.entity(str(n)).name for n, s in zip(names, sources, strict=True) if _cdc_of(s) is not None}
     keys |= {edge.table_key for edge in catalog.edges.values() if nodes & {edge.source, edge.target}}
     return tuple(sorted(keys))

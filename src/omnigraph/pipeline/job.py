@@ -16,6 +16,7 @@ Every complaint names the line and the column of the file.
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -30,6 +31,7 @@ from omnigraph.write.inputs.csv_files import CsvDialect
 from omnigraph.write.inputs.expectations import FAIL, ON_FAIL, UNKNOWN, Expectation
 from omnigraph.write.inputs.locations import is_absolute
 from omnigraph.write.inputs.tables import CSV, FORMATS
+from omnigraph.write.user_files import joined, read_text
 
 MODES = ("append", "merge", "overwrite")
 INCREMENTAL_FILES = "files"
@@ -77,7 +79,7 @@ class Job:
     rejects: str | None
     nodes: tuple[JobSource, ...]
     edges: tuple[JobSource, ...]
-    directory: Path
+    directory: str
     dry_run: bool = False
     expect_head: str | None = None
     idempotency_key: str | None = None
@@ -88,26 +90,26 @@ class Job:
 
     def located(self, path: str) -> str:
         """A path of the job file, or a URI, as it is found from anywhere."""
-        return path if is_absolute(path) else str(self.directory / path)
+        return path if is_absolute(path) else joined(self.directory, path)
 
 
 def read_job(path: str | Path) -> Job:
     """Read and check a job file."""
-    file = Path(path)
+    name = os.fspath(path)
+    missing = JobError(f"there is no job file {name!r}", hint="`omnigraph pipeline init` writes one")
     try:
-        text = file.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise JobError(f"there is no job file {str(file)!r}", hint="`omnigraph pipeline init` writes one") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise JobError(f"{file} cannot be read: {error}") from error
-    return parse_job(text, file)
+        text = read_text(name, missing=missing)
+    except InvalidArgument as error:
+        raise JobError(error.message, hint=error.hint) from error
+    return parse_job(text, name)
 
 
-def parse_job(text: str, path: Path) -> Job:
+def parse_job(text: str, path: str | Path) -> Job:
     """A job from its text."""
-    reader = _Reader(text, path)
+    name = os.fspath(path)
+    reader = _Reader(text, name)
     if len(text) > MAX_CHARACTERS:
-        raise JobError(f"{path} has {len(text)} characters, the limit is {MAX_CHARACTERS}", hint="split the job")
+        raise JobError(f"{name} has {len(text)} characters, the limit is {MAX_CHARACTERS}", hint="split the job")
     try:
         _require_shallow(reader, text)
         document = yaml.compose(text, Loader=yaml.SafeLoader)
@@ -132,12 +134,12 @@ def parse_job(text: str, path: Path) -> Job:
         rejects=reader.optional(root, "rejects", reader.text),
         nodes=reader.sources(root, "nodes"),
         edges=reader.sources(root, "edges"),
-        directory=path.parent,
+        directory=os.path.dirname(name),
         expect_head=reader.optional(root, "expect_head", reader.text),
         idempotency_key=reader.optional(root, "idempotency_key", reader.text),
         ignore_unknown=reader.choice(root, "ignore_unknown", ("true", "false"), "false") == "true",
         dedupe_edges=reader.choice(root, "dedupe_edges", ("true", "false"), "false") == "true",
-        name=reader.optional(root, "name", reader.text) or path.stem,
+        name=reader.optional(root, "name", reader.text) or os.path.splitext(os.path.basename(name))[0],
         incremental=reader.choice(root, "incremental", (INCREMENTAL_FILES,), "") == INCREMENTAL_FILES,
     )
     if job.incremental:
@@ -176,9 +178,9 @@ def _require_shallow(reader: _Reader, text: str) -> None:
 class _Reader:
     """Typed access to YAML nodes that knows where each one stands."""
 
-    def __init__(self, text: str, path: Path) -> None:
+    def __init__(self, text: str, path: str) -> None:
         self._text = text
-        self._path = str(path)
+        self._path = path
 
     def error(self, message: str, line: int, column: int, hint: str | None = None) -> JobError:
         return JobError(message, source=self._text, path=self._path, span=Span(line + 1, column + 1), hint=hint)

@@ -13,7 +13,7 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +23,7 @@ from omnigraph.execution.analytics.view import GraphView
 from omnigraph.execution.spark.workers import store_of
 from omnigraph.graph import Graph
 from omnigraph.handles.analytics import Edges
+from omnigraph.handles.arguments import AtLeast, Count, EntityId, checked
 from omnigraph.pipeline.scratch_arrays import BlockFile, read_array, read_block, read_vector, write_array
 from omnigraph.pipeline.spark_session import frame_of
 from omnigraph.pipeline.task_runner import TaskRunner
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+@checked
 class SparkAnalytics:
     """The methods of `graph.analytics`, run on a cluster; results are DataFrames."""
 
@@ -42,33 +44,46 @@ class SparkAnalytics:
         self._spark = spark
         self._graph = graph
 
-    def degrees(self, edges: Edges, at: Target = None, **options: Any) -> DataFrame:
-        """Edges out of, into and at each node; options as in `graph.analytics.degrees`."""
-        return self._frame(lambda a: a.degrees(edges, at, **options))
+    def degrees(self, edges: Edges, at: Target = None, *, weight: str | None = None) -> DataFrame:
+        """Edges out of, into and at each node, counted, and added up by their `weight`."""
+        return self._frame(lambda a: a.degrees(edges, at, weight=weight))
 
-    def pagerank(self, edges: Edges, at: Target = None, **options: Any) -> DataFrame:
-        """The PageRank of each node; options as in `graph.analytics.pagerank`."""
-        return self._frame(lambda a: a.pagerank(edges, at, **options))
+    def pagerank(
+        self, edges: Edges, at: Target = None, *, damping: float = 0.85, iterations: Count = 20,
+        tolerance: float | None = None, weight: str | None = None, sources: Sequence[EntityId] | None = None,
+        type: str | None = None,
+    ) -> DataFrame:  # fmt: skip
+        """The PageRank of each node."""
+        options = {"damping": damping, "iterations": iterations, "tolerance": tolerance}
+        return self._frame(lambda a: a.pagerank(edges, at, weight=weight, sources=sources, type=type, **options))
 
     def components(self, edges: Edges, at: Target = None) -> DataFrame:
         """Weakly connected components."""
         return self._frame(lambda a: a.components(edges, at))
 
-    def communities(self, edges: Edges, at: Target = None, **options: Any) -> DataFrame:
-        """Communities by label propagation; options as in `graph.analytics.communities`."""
-        return self._frame(lambda a: a.communities(edges, at, **options))
+    def communities(
+        self, edges: Edges, at: Target = None, *, iterations: Count = 10, weight: str | None = None
+    ) -> DataFrame:
+        """Communities by label propagation."""
+        return self._frame(lambda a: a.communities(edges, at, iterations=iterations, weight=weight))
 
     def triangles(self, edges: Edges, at: Target = None) -> DataFrame:
         """Triangles that each node is a corner of."""
         return self._frame(lambda a: a.triangles(edges, at))
 
-    def shortest_paths(self, edges: Edges, sources: Sequence[str], at: Target = None, **options: Any) -> DataFrame:
+    def shortest_paths(
+        self, edges: Edges, sources: Sequence[EntityId], at: Target = None, *, type: str | None = None,
+        max_hops: Annotated[int, AtLeast(0)] | None = None, weight: str | None = None,
+    ) -> DataFrame:  # fmt: skip
         """Hops, or the least sum of weights, from each source to every node it reaches."""
-        return self._frame(lambda a: a.shortest_paths(edges, sources, at, **options))
+        return self._frame(lambda a: a.shortest_paths(edges, sources, at, type=type, max_hops=max_hops, weight=weight))
 
-    def write(self, result: DataFrame, column: str, property: str | None = None, branch: str = MAIN, **who: Any) -> Any:
+    def write(
+        self, result: DataFrame, column: str, property: str | None = None, branch: str = MAIN,
+        actor: str | None = None, message: str | None = None,
+    ) -> Any:  # fmt: skip
         """Keep a column of a result as a property of its nodes, in one commit."""
-        return self._graph.analytics.write(result.toArrow(), column, property, branch, **who)
+        return self._graph.analytics.write(result.toArrow(), column, property, branch, actor, message)
 
     def _frame(self, ask: Any) -> DataFrame:
         def runner(view: GraphView) -> SparkRunner:

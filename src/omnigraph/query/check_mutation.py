@@ -24,7 +24,7 @@ def check_statement(checks: Checks, node: ast.Statement) -> ir.Statement:
     """The typed form of one statement."""
     target = _target(checks, node.type)
     kind: ir.TypeKind = "edge" if isinstance(target, EdgeType) else "node"
-    expressions = Expressions(checks, Place(target=target))
+    expressions = Expressions(checks, Place(target=target, has_row=not isinstance(node, ast.Insert)))
     match node:
         case ast.Insert():
             assignments = _assignments(expressions, target, node)

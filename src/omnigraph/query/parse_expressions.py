@@ -9,6 +9,7 @@ import datetime as dt
 import math
 from collections.abc import Callable
 
+from omnigraph.datatypes import TooPrecise
 from omnigraph.query import ast
 from omnigraph.query.grammar import COMPARISONS, FUNCTIONS, INFIX_WORDS, TEXT_TESTS
 from omnigraph.query.lexer import Cursor, Token
@@ -128,7 +129,11 @@ class Expressions:
     def _unary(self) -> ast.Expression:
         start = self.cursor.peek()
         if not self.cursor.take("-"):
-            return self._primary()
+            found = self._primary()
+            if self.cursor.at("["):
+                hint = "a list is read whole: there are no single elements; columns are separated by `,`"
+                self.cursor.fail("nothing is taken out of a list by `[ ]`", self.cursor.here(), hint)
+            return found
         if self.cursor.at_kind("INT", "FLOAT"):
             return self._number(start)
         operand = self._deeper(self._unary)
@@ -234,6 +239,8 @@ class Expressions:
         text = self.cursor.string()
         try:
             value = dt.date.fromisoformat(text) if function.text == "date" else utc(text)
+        except TooPrecise as error:
+            self.cursor.fail(f"`{text}` {error}", self.cursor.span_of(token), "write at most three digits of a second")
         except ValueError:
             hint = 'write it like "2024-01-31"' if function.text == "date" else 'write it like "2024-01-31T12:00:00Z"'
             self.cursor.fail(f"`{text}` is not a valid {function.text}", self.cursor.span_of(token), hint)

@@ -10,17 +10,18 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal, get_args
 
-from omnigraph.errors import ChangeFeedGap, CursorInvalid, InvalidArgument, MissingData, NotFound
+from omnigraph.errors import ChangeFeedGap, CursorInvalid, InvalidArgument, MissingData, NotFound, TypeNotFound
 from omnigraph.errors.base import shown
 from omnigraph.schema.catalog import EntityType
+from omnigraph.schema.names import suggest
 from omnigraph.versioning.ancestry import Lineage
 from omnigraph.versioning.commits import MAINTENANCE, GraphCommit
-from omnigraph.versioning.diff import DELETE, INSERT, UPDATE, Pinned
+from omnigraph.versioning.diff import Pinned
 from omnigraph.versioning.history import read_extent
 from omnigraph.versioning.images import changed_images
 from omnigraph.versioning.manifest import ManifestState
@@ -28,8 +29,10 @@ from omnigraph.versioning.refs import MAIN
 from omnigraph.versioning.repository import Repository
 from omnigraph.versioning.store import GraphStore
 
-OPS = (INSERT, UPDATE, DELETE)
-KINDS = ("node", "edge")
+Op = Literal["insert", "update", "delete"]
+Kind = Literal["node", "edge"]
+OPS: tuple[Op, ...] = get_args(Op)
+KINDS: tuple[Kind, ...] = get_args(Kind)
 _CURSOR_FORMAT = 2
 
 
@@ -83,6 +86,15 @@ class ChangeFilter:
 
 
 EVERYTHING = ChangeFilter()
+
+
+def require_types(store: GraphStore, state: ManifestState, names: Iterable[str]) -> None:
+    """Refuse names that no type has, and none ever had: a filter by them would hide every change."""
+    known = {entity.name for entity in store.catalog(state.schema_hash).entity_types}
+    for name in names:
+        if name in known or any(name in (*each.nodes, *each.edges) for each in store.catalogs()):
+            continue
+        raise TypeNotFound(f"there is no node type and no edge type `{name}`", hint=suggest(name, known))
 
 
 def changes_between(

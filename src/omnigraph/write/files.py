@@ -33,17 +33,6 @@ MAX_LINE_BYTES = 64 << 20
 """A line is read whole; one without an end, which a small compressed file can hold, must not fill the memory."""
 _READERS = 2
 _LINE_END = ord("\n")
-_KINDS = {
-    ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".parquet": "parquet", ".pq": "parquet",
-    ".orc": "orc", ".arrow": "arrow", ".ipc": "arrow", ".feather": "arrow", ".arrows": "arrow",
-}  # fmt: skip
-_COMPRESSED = (".gz", ".zst", ".bz2", ".lz4")
-
-
-def kind_of(path: str) -> str:
-    """The format of a file, by its name; JSON lines where the name says nothing."""
-    stem, last = os.path.splitext(path)
-    return _KINDS.get((os.path.splitext(stem)[1] if last.lower() in _COMPRESSED else last).lower(), JSONL)
 
 
 def spooled(stream: IO[bytes] | IO[str]) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.datatypes import FLOATS, Scalar, whole
+from omnigraph.datatypes import FLOATS, Scalar, TooPrecise, whole
 from omnigraph.errors import InvalidValue, MissingValue
 from omnigraph.errors.base import shown
 from omnigraph.schema.catalog import EdgeType, EntityType, Property
@@ -189,6 +189,7 @@ class _Frame:
                 f"{self._entity.name}.{prop.name} expects {kind}, the column is {column.type}",
                 type_key=self._entity.table_key, field=prop.name,
             )  # fmt: skip
+        self._refuse_fine(prop, column)
         if column.type != wanted:
             try:
                 column = _cast(column, wanted, kind.scalar)
@@ -199,6 +200,15 @@ class _Frame:
         if kind.scalar in FLOATS and pc.any(pc.invert(pc.is_finite(column))).as_py():
             return self._one_by_one(prop, column)
         return column
+
+    def _refuse_fine(self, prop: Property, column: pa.ChunkedArray) -> None:
+        """Note the moments of a column that lie between two milliseconds."""
+        if not pa.types.is_timestamp(column.type) or column.type.unit in ("s", "ms"):
+            return
+        coarse = column.cast(pa.timestamp("ms", column.type.tz), safe=False)
+        for index in self._found.rows(pc.not_equal(coarse.cast(column.type, safe=False), column)):
+            text = f"{self._entity.name}.{prop.name} {column[index].cast(pa.string())} {TooPrecise()}"
+            self._note(index, "type", text, prop.name, str(column[index].cast(pa.string())))
 
     def _nested(self, prop: Property, column: pa.ChunkedArray) -> Any:
         """Lists and vectors: as they are when nothing can be wrong with them, one by one otherwise."""
@@ -268,8 +278,13 @@ def is_castable(found: pa.DataType, scalar: Scalar) -> bool:
 
 
 def _cast(column: pa.ChunkedArray, wanted: pa.DataType, scalar: Scalar) -> pa.ChunkedArray:
-    """A column in another type of its family. Refuses decimals with more digits than a float is sure to keep."""
+    """A column in another type of its family. Refuses decimals with more digits than a float is sure to keep.
+
+    Moments between two milliseconds have been noted, and are cut.
+    """
     kind = column.type
+    if pa.types.is_timestamp(kind) and scalar is Scalar.DATETIME and kind.unit in ("us", "ns"):
+        return column.cast(pa.timestamp("ms", kind.tz), safe=False).cast(wanted)
     if pa.types.is_decimal(kind) and scalar in FLOATS and kind.precision > _EXACT[scalar]:
         raise pa.ArrowInvalid(f"{kind} has more digits than {scalar} is sure to keep")
     return column.cast(wanted)

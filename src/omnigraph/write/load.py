@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final, Literal, get_args
 
 from omnigraph.errors import InvalidArgument, Violation
 from omnigraph.storage.effects import AppendRows, Effect, OverwriteRows, ReplaceRows
@@ -19,10 +20,11 @@ from omnigraph.write.transaction import WriteTxn
 from omnigraph.write.validation import Findings, Place, Verdict, raise_first, replaced_rows, validate
 from omnigraph.write.validation.findings import DEFAULT_LIMIT, by_place
 
-APPEND = "append"
-MERGE = "merge"
-OVERWRITE = "overwrite"
-MODES = (APPEND, MERGE, OVERWRITE)
+Mode = Literal["append", "merge", "overwrite"]
+APPEND: Final = "append"
+MERGE: Final = "merge"
+OVERWRITE: Final = "overwrite"
+MODES: tuple[Mode, ...] = get_args(Mode)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ class LoadResult:
         return sum(self.nodes.values()) + sum(self.edges.values())
 
 
-def _silent(_: int) -> None:
+def silent(_: int) -> None:
     """Nobody watches."""
 
 
@@ -95,7 +97,7 @@ class LoadRequest:
     max_errors: int | None = None
     ignore_unknown: bool = False
     dedupe_edges: bool = False
-    progress: Progress = _silent
+    progress: Progress = silent
     is_small: bool = False
 
     def __post_init__(self) -> None:

@@ -8,11 +8,13 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.errors import NotFound
+from omnigraph.errors import InvalidArgument, NotFound
+from omnigraph.errors.base import shown
 from omnigraph.execution.analytics.algorithms import IN, OUT, SIMPLE
 from omnigraph.execution.analytics.blocks import Floats, Ints, LocalRunner, Rows, Values
 from omnigraph.execution.analytics.weights import checked_weights, weight_column
 from omnigraph.execution.arrow.data import GraphData
+from omnigraph.schema.identity import IdValue, id_text
 
 
 class GraphView:
@@ -23,7 +25,7 @@ class GraphView:
 
     def __init__(self, data: GraphData, edge_types: tuple[str, ...], weight: str | None = None) -> None:
         self.data = data
-        self.edge_types = tuple(sorted(set(edge_types)))
+        self.edge_types = tuple(sorted({data.catalog.edge(name).name for name in edge_types}))
         self.weight = weight
         edges = [data.catalog.edge(name) for name in self.edge_types]
         for edge in edges:
@@ -115,14 +117,22 @@ class GraphView:
         columns = {name: pa.array(each) for name, each in values.items()}
         return pa.table({"type": kinds.cast(pa.string()), "id": self.ids(), **columns})
 
-    def number_of(self, type_name: str | None, node_id: str) -> int:
+    def number_of(self, type_name: str | None, node_id: IdValue) -> int:
         """The number of a node; the type may be left out where ids are not shared between types."""
+        if type_name is not None:
+            type_name = self.data.catalog.node(type_name).name
         for name in (type_name,) if type_name is not None else self.node_types:
             if name in self.offsets:
-                place = self._ids(name).index(node_id).as_py()
+                try:
+                    text = id_text(self.data.catalog.node(name), node_id)
+                except InvalidArgument:  # a value that is no key of this type may be one of another
+                    if type_name is not None:
+                        raise
+                    continue
+                place = self._ids(name).index(text).as_py()
                 if place >= 0:
                     return int(place) + int(self.offsets[name])
-        raise NotFound(f"no {type_name or 'node'} has the id {node_id!r}", hint="sources are ids of nodes")
+        raise NotFound(f"no {type_name or 'node'} has the id {shown(node_id)}", hint="sources are ids of nodes")
 
 
 def _compressed(source: Ints, target: Ints, weights: Floats | None, node_count: int) -> Rows:
