@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import threading
 import weakref
 from collections.abc import Iterator, Sequence
@@ -56,7 +57,7 @@ class ScratchTopology:
         self._job, splits = _described(graph, view)
         self._blocks: dict[str, list[BlockFile]] = {}
         self._lock = threading.Lock()
-        weakref.finalize(self, _remove, graph.repository.store.objects, self._job.scratch)
+        weakref.finalize(self, _remove, graph.repository.store.objects, self._job.scratch, os.getpid())
         self._arcs = _resolved(self._job, splits, runner)
         self.built = ticks()
 
@@ -82,10 +83,11 @@ def _resolved(job: TopologyJob, splits: Sequence[TableSplit], runner: TaskRunner
     return list(arcs)
 
 
-def _remove(objects: ObjectStore, scratch: str) -> None:
-    """What a failure leaves behind is the collector's."""
-    with contextlib.suppress(OmnigraphError):
-        objects.delete_prefix(scratch)
+def _remove(objects: ObjectStore, scratch: str, owner: int) -> None:
+    """What a failure leaves behind is the collector's. A forked process leaves the topology to its parent."""
+    if os.getpid() == owner:
+        with contextlib.suppress(OmnigraphError):
+            objects.delete_prefix(scratch)
 
 
 def _described(graph: Graph, view: GraphView) -> tuple[TopologyJob, list[TableSplit]]:
