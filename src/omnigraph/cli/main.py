@@ -15,6 +15,7 @@ from typing import Annotated, TextIO
 import typer
 
 from omnigraph.cli.commands import (
+    analytics,
     blob,
     branch,
     changes,
@@ -68,6 +69,7 @@ app.command("export")(export.export)
 app.add_typer(blob.app, name="blob")
 app.command("lint")(query.lint)
 app.command("explain")(query.explain)
+app.command("analytics")(analytics.analytics)
 app.command("shell")(shell.shell)
 app.command("snapshot")(data.snapshot)
 app.add_typer(branch.app, name="branch")

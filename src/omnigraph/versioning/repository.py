@@ -110,7 +110,7 @@ class Repository:
             return self.at_time(target)
         if isinstance(target, int):
             return self.at_version(target)
-        return self._named(target) or self._spelled(target)
+        return (self._named(target) if target else None) or self._spelled(target)
 
     def _named(self, name: str) -> ManifestState | None:
         if self.refs.resolve(name) is not None:

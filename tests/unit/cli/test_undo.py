@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+
+import pytest
 
 from omnigraph import Graph
-from tests.unit.cli.conftest import Cli
+from tests.unit.cli.conftest import PEOPLE, SCHEMA, Cli
+
+
+@pytest.fixture
+def people(tmp_path: Path) -> Graph:
+    graph = Graph.init(tmp_path / "people", SCHEMA)
+    graph.load(PEOPLE)
+    return graph
 
 
 def test_ways_back(cli: Cli, people: Graph) -> None:
@@ -49,4 +59,4 @@ def test_misuse(cli: Cli, people: Graph) -> None:
     assert cli("restore", "--at", "main", "--id", "Ada", "--store", people.uri).code == 2
     assert "exactly one --type" in cli("restore", "--at", "main", "--id", "Ada", "--store", people.uri).err
     assert cli("restore", "--store", people.uri).code == 2
-    assert cli("revert", "nowhere", "--store", people.uri).code == 3
+    assert cli("revert", "nowhere", "--store", people.uri).code == 1

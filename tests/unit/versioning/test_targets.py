@@ -81,9 +81,9 @@ def test_every_form_names_a_state(graph: Graph) -> None:
         ("2026-13-45", InvalidArgument, "is not a time"),
         ("1999-01-01", NotFound, "did not exist"),
         ("01ABCDEFGHJKMNPQRSTVWXYZ00", NotFound, "no branch, tag or commit"),
-        ("", OmnigraphError, ""),
-        ("~", NotFound, ""),
-        ("@", NotFound, ""),
+        ("", NotFound, "no branch, tag or commit"),
+        ("~", NotFound, "no branch, tag or commit"),
+        ("@", NotFound, "no branch, tag or commit"),
     ],
 )
 def test_what_names_nothing(graph: Graph, target: str, error: type[OmnigraphError], says: str) -> None:

@@ -155,12 +155,12 @@ def backfill(
     from dataclasses import replace
 
     from omnigraph.pipeline.api import backfill as run_backfill
-    from omnigraph.pipeline.spark_session import session
+    from omnigraph.pipeline.spark_session import plain_session
 
     parsed, graph = _opened(job, store)
     begun = time.perf_counter()
     with watched_tasks("loading", show=not quiet) as progress:
-        spark = session(master, config=_settings(conf or []))
+        spark = plain_session(master, config=_settings(conf or []))
         asked = replace(parsed, dry_run=dry_run)
         result = run_backfill(spark, asked, graph, since=_moment(since), progress=progress)
     _report(graph, result, time.perf_counter() - begun, json=json)
