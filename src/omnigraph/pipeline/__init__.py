@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from omnigraph.execution.spark.refusals import error_of
-    from omnigraph.pipeline.api import backfill, load, run, validate
+    from omnigraph.pipeline.api import backfill, load, run
     from omnigraph.pipeline.cdc_frames import Changes
+    from omnigraph.pipeline.frame_rows import Rows
     from omnigraph.pipeline.incremental import job_status
     from omnigraph.pipeline.job import read_job
+    from omnigraph.pipeline.job_checks import validate
     from omnigraph.pipeline.spark_analytics import SparkAnalytics as analytics
     from omnigraph.pipeline.spark_export import export
     from omnigraph.pipeline.spark_merge import merge
@@ -39,13 +41,14 @@ _WHERE = {
     "load": ("omnigraph.pipeline.api", "load"),
     "merge": ("omnigraph.pipeline.spark_merge", "merge"),
     "optimize": ("omnigraph.pipeline.spark_upkeep", "optimize"),
+    "Rows": ("omnigraph.pipeline.frame_rows", "Rows"),
     "read_job": ("omnigraph.pipeline.job", "read_job"),
     "read_type": ("omnigraph.pipeline.views", "read_type"),
     "register_views": ("omnigraph.pipeline.views", "register_views"),
     "run": ("omnigraph.pipeline.api", "run"),
     "send_code": ("omnigraph.pipeline.worker_code", "send_code"),
     "session": ("omnigraph.pipeline.spark_session", "session"),
-    "validate": ("omnigraph.pipeline.api", "validate"),
+    "validate": ("omnigraph.pipeline.job_checks", "validate"),
     "write_batch": ("omnigraph.pipeline.stream_sink", "write_batch"),
 }
 
@@ -54,6 +57,7 @@ __all__ = [
     "Changes",
     "Expectation",
     "Files",
+    "Rows",
     "analytics",
     "backfill",
     "build_indices",

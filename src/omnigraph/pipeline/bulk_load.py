@@ -10,7 +10,6 @@ load that fails, or is stopped, leaves files that nothing names, and an intent t
 from __future__ import annotations
 
 import contextlib
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +20,7 @@ import pyarrow as pa
 
 from omnigraph.errors import ConflictError, DataError, OmnigraphError
 from omnigraph.execution.spark.job_scope import Progress, job_scope
-from omnigraph.execution.spark.refusals import refusal_in
+from omnigraph.execution.spark.refusals import reason_in, refusal_in
 from omnigraph.execution.spark.versions import arrow_schema
 from omnigraph.pipeline import narrowing
 from omnigraph.pipeline.deduping import drop_repeated_edges
@@ -29,6 +28,7 @@ from omnigraph.pipeline.lease import renewed_lease
 from omnigraph.pipeline.narrowing import Screener
 from omnigraph.pipeline.restaging import Excluded, Exclusion, Restaged, RowData, exclude
 from omnigraph.pipeline.settle import LoadTerms, Settlement, begin_load, stage_job
+from omnigraph.pipeline.source_checks import MAX_PARTITIONS, CheckedRows, CheckReport, CheckScratch
 from omnigraph.pipeline.sources import Split
 from omnigraph.pipeline.spark_upkeep import spark_crew
 from omnigraph.pipeline.staging import (
@@ -56,8 +56,6 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.selection import Selection
 
 _ATTEMPTS = 8
-MAX_PARTITIONS = 1 << 20
-_CONDITION = re.compile(r"\[[A-Z_.]+\].*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +81,17 @@ class FrameSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BulkLoad:
-    """One load: splits of files and DataFrames, and how to write them."""
+    """One load: splits of files and DataFrames, and how to write them.
+
+    `checked` are sources and steps whose tasks leave rows out, and tell of it in `scratch`.
+    """
 
     splits: tuple[Split, ...]
     frames: tuple[FrameSource, ...]
     terms: LoadTerms
     table_keys: tuple[str, ...]
+    checked: tuple[CheckedRows, ...] = ()
+    scratch: CheckScratch | None = None
 
 
 def run_load(
@@ -100,12 +103,6 @@ def run_load(
         return driver.run()
     finally:
         driver.clean_up()
-
-
-def reason_in(text: str) -> str:
-    """The line of a failure of Spark that says what is wrong: `[CONDITION] ...`, else the first."""
-    found = _CONDITION.search(text)
-    return found.group() if found else text.strip().partition("\n")[0]
 
 
 @contextlib.contextmanager
@@ -135,11 +132,22 @@ def _rows_read(staged: StagedSplit) -> int:
 
 
 def _summary(name: str, type_name: str | None, splits: Sequence[StagedSplit], read: Mapping[int, int]) -> SourceSummary:
+    rows, loaded = sum(read[split.number] for split in splits), sum(split.rows for split in splits)
+    return _counted(name, type_name, rows, loaded, splits)
+
+
+def _checked_summary(name: str, reports: Sequence[CheckReport]) -> SourceSummary:
+    rows, passed = sum(report.read for report in reports), sum(report.passed for report in reports)
+    return _counted(name, None, rows, passed, [report.found for report in reports])
+
+
+def _counted(
+    name: str, type_name: str | None, rows: int, loaded: int, splits: Sequence[StagedSplit]
+) -> SourceSummary:  # fmt: skip
     counts: dict[str, Counter[str]] = {DROP: Counter(), WARN: Counter()}
     for split in splits:
         for (rule, on_fail), count in split.checks.items():
             counts[on_fail][rule] += count
-    rows, loaded = sum(read[split.number] for split in splits), sum(split.rows for split in splits)
     rejected = rows - loaded - counts[DROP].total()
     return SourceSummary(name, type_name, rows, loaded, rejected, dict(counts[DROP]), dict(counts[WARN]))
 
@@ -164,6 +172,7 @@ class _Driver:
         self._scratch = [self._txn.commit_id]
         self._staged: dict[int, StagedSplit] = {}
         self._read: dict[int, int] = {}
+        self._reports: list[CheckReport] = []
         self._duplicates: Counter[str] = Counter()
         self._runner = TaskRunner(spark, f"load into {self._store.root.uri}")
         self._settlement = Settlement(
@@ -196,12 +205,16 @@ class _Driver:
         """The result with what became of the rows of each source."""
         numbered = {s.number: (s.source, s.type_name) for s in self._request.splits}
         sources: dict[tuple[str, str | None], list[StagedSplit]] = {}
-        for number in sorted(self._staged):
+        reported = {report.found.number for report in self._reports}
+        for number in sorted(self._staged.keys() - reported):
             frame = next((f for f in self._request.frames if f.holds(number)), None)
             name = numbered[number] if frame is None else (frame.name, frame.type_name)
             sources.setdefault(name, []).append(self._staged[number])
-        read = {number: self._read[number] for number in self._staged}
-        found = tuple(_summary(*name, splits, read) for name, splits in sources.items())
+        checked = [
+            _checked_summary(rows.name, [each for each in self._reports if rows.holds(each.found.number)])
+            for rows in self._request.checked
+        ]
+        found = (*checked, *(_summary(*name, splits, self._read) for name, splits in sources.items()))
         quarantined = tuple(v for number in sorted(self._staged) for v in self._staged[number].quarantined)
         return replace(result, sources=found, quarantined=quarantined)
 
@@ -256,6 +269,9 @@ class _Driver:
             step = f"omnigraph: load into {self._store.root.uri}: compute, check and write {source.name}"
             with _as_itself(source), job_scope(source.frame.sparkSession, step, self._on_progress):
                 self._stage_frame(source)
+        if self._request.scratch is not None:  # what was left out on the way is reported like what was left out here
+            self._reports = self._request.scratch.reports(self._store.objects)
+            self._staged.update((report.found.number, report.found) for report in self._reports)
         for number in sorted(self._staged):
             error = self._staged[number].error
             if error is not None:
@@ -302,3 +318,5 @@ class _Driver:
         with contextlib.suppress(OmnigraphError):
             for commit_id in self._scratch:
                 self._store.objects.delete_prefix(f"{STAGING}/{commit_id}/")
+            if self._request.scratch is not None:
+                self._store.objects.delete_prefix(self._request.scratch.prefix)

@@ -20,7 +20,7 @@ from omnigraph.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from omnigraph.graph import Graph
-    from omnigraph.pipeline.job import Job
+    from omnigraph.pipeline.job_model import Job
     from omnigraph.write.load import LoadResult, SourceSummary
 
 app = typer.Typer(help="Load jobs on Spark.", no_args_is_help=True)
@@ -61,7 +61,7 @@ def init(
 @app.command("validate")
 def validate(job: JobFile = _DEFAULT, *, store: options.Store = None, json: options.Json = False) -> int:
     """Check a job file against the graph, and that its files can be read. Starts no Spark."""
-    from omnigraph.pipeline.api import validate as check
+    from omnigraph.pipeline.job_checks import validate as check
 
     parsed, graph = _opened(job, store)
     found = check(parsed, graph)
@@ -95,7 +95,7 @@ def run(
     from dataclasses import replace
 
     from omnigraph.pipeline.api import run as run_job
-    from omnigraph.pipeline.api import validate as check
+    from omnigraph.pipeline.job_checks import validate as check
     from omnigraph.pipeline.spark_session import plain_session
 
     parsed, graph = _opened(job, store)
