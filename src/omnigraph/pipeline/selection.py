@@ -286,26 +286,28 @@ def computed(
             chosen.append(f"TRY_CAST({value} AS {kind}) AS {quoted(name)}")
         elif not is_json:
             chosen.append(f"{value} AS {quoted(name)}")
+    failed = []
     for number, (name, kind) in enumerate(source.cast.items()):
         value = quoted(columns[name])
-        failed = f"{value} IS NOT NULL AND TRY_CAST({value} AS {kind}) IS NULL"
-        chosen.append(f"CASE WHEN {failed} THEN CAST({value} AS STRING) END AS {_FAILED}{number}")
-    found = raw.selectExpr(*chosen, *_expectations(raw, source, is_json=is_json))
+        failed.append(f"({value} IS NOT NULL AND TRY_CAST({value} AS {kind}) IS NULL)")
+        chosen.append(f"CASE WHEN {failed[-1]} THEN CAST({value} AS STRING) END AS {_FAILED}{number}")
+    found = raw.selectExpr(*chosen, *_expectations(raw, source, failed, is_json=is_json))
     _ = found.schema  # on Spark Connect it is only now that the expressions are looked at
     return found
 
 
-def _expectations(raw: DataFrame, source: Selectable, *, is_json: bool) -> Iterator[str]:
-    """Which rules each row meets, and the whole row where one drops it."""
-    held = [f"coalesce(({each.rule}\n), false)" for each in source.expect]
+def _expectations(raw: DataFrame, source: Selectable, failed: Sequence[str], *, is_json: bool) -> Iterator[str]:
+    """Which rules each row meets, and the whole row where one drops it. Rows without their values are not judged."""
+    bad = " OR ".join([f"{WRONG} IS NOT NULL", *failed])
+    held = [f"CASE WHEN {bad} THEN true ELSE coalesce(({each.rule}\n), false) END" for each in source.expect]
     for number, each in enumerate(held):
-        yield f"{WRONG} IS NOT NULL OR {each} AS {EXPECTED}{number}"
+        yield f"{each} AS {EXPECTED}{number}"
     drops = [rule for rule, each in zip(held, source.expect, strict=True) if each.on_fail == DROP]
     if source.expect:
         names = ", ".join(quoted(name) for name in raw.columns if not name.startswith("__omnigraph_"))
         row = OBJECT if is_json else f"to_json(struct({names}), map('ignoreNullFields', 'false'))"
-        failed = " AND ".join(drops) or "true"
-        yield f"CASE WHEN {WRONG} IS NULL AND NOT ({failed}) THEN {row} END AS {REJECTED}"
+        kept = " AND ".join(f"({each})" for each in drops) or "true"
+        yield f"CASE WHEN NOT ({kept}) THEN {row} END AS {REJECTED}"
 
 
 def quoted(name: str) -> str:
