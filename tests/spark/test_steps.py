@@ -21,7 +21,7 @@ node Person { name: String @key  total: F64?  token: String? }
 node Order { number: I64 @key  total: F64?  day: Date? }
 edge Placed: Person -> Order
 """
-STEPS = '''
+STEPS = """
 def totals(orders, people):
     from pyspark.sql import functions as F
 
@@ -43,7 +43,7 @@ def broken(orders):
 
 def number(orders):
     return 7
-'''
+"""
 
 
 @pytest.fixture
@@ -68,7 +68,10 @@ def rows(graph: Graph, key: str, *names: str) -> list[tuple[Any, ...]]:
 
 SHOP = """
 sources:
-  orders: {path: orders.csv, cast: {no: bigint, total: double}, columns: {no: no, customer: customer, total: total, day: day}}
+  orders:
+    path: orders.csv
+    columns: {no: no, customer: customer, total: total, day: day}
+    cast: {no: bigint, total: double}
   people: people.jsonl
 steps:
   large: |
@@ -92,7 +95,8 @@ def test_sql_and_functions_become_types_of_one_commit(spark: Any, tmp_path: Path
     assert (dict(result.nodes), dict(result.edges)) == ({"Order": 2, "Person": 2}, {"Placed": 2})
     assert len(graph.commits.list()) == 2
     assert rows(graph, "node:Person", "name", "total") == [("Ada", 15.0), ("Bob", 20.0)]
-    assert [(n, str(d)) for n, d in rows(graph, "node:Order", "number", "day")] == [(1, "2024-05-01"), (2, "2024-05-02")]
+    days = [(number, str(day)) for number, day in rows(graph, "node:Order", "number", "day")]
+    assert days == [(1, "2024-05-01"), (2, "2024-05-02")]
     assert {each.name: (each.read, each.loaded) for each in result.sources} == {
         "orders": (3, 3), "people": (2, 2), "Order from large": (2, 2), "Person from totals": (2, 2),
         "Placed from placed": (2, 2),
@@ -156,7 +160,9 @@ nodes:
         run(spark, graph, tmp_path, text.replace("on_error: reject", "on_error: fail"))
     with pytest.raises(OmnigraphError):
         run(spark, graph, tmp_path, "max_errors: 1\n" + text)
-    with pytest.raises(InvalidValue, match="orders.csv:5: the row does not meet the expectation 'positive' of orders"):
+    with pytest.raises(
+        InvalidValue, match=r"orders\.csv:5: the row does not meet the expectation 'positive' of orders"
+    ):
         run(spark, graph, tmp_path, text.replace("on_fail: drop, name: positive", "name: positive"))
     assert len(graph.commits.list()) == 2
 
@@ -221,31 +227,47 @@ nodes: {Order: {input: clean, cdc: {op: op, sequence: seq}}}
 
 
 HEAD = "sources:\n  orders: orders.csv\n"
+LOADED = "\nnodes: {Order: {input: a}}"
 MISTAKES = {
-    "unknown name": (HEAD + "steps:\n  a: select * from ordrs\nnodes: {Order: {input: a}}", 4, 20, "'ordrs' is no source"),
+    "unknown name": (HEAD + "steps:\n  a: select * from ordrs" + LOADED, 4, 20, "'ordrs' is no source"),
     "unknown name in a block": (
-        HEAD + "steps:\n  a:\n    sql: |\n      select *\n        from orders join x\nnodes: {Order: {input: a}}",
-        7, 26, "'x' is no source",
+        HEAD + "steps:\n  a:\n    sql: |\n      select *\n        from orders join x" + LOADED,
+        7,
+        26,
+        "'x' is no source",
     ),
     "unknown input": (HEAD + "nodes: {Order: {input: orders}, Person: {input: b}}", 3, 49, "'b' is no source"),
     "circle": (
-        HEAD + "steps:\n  a: select * from b, orders\n  b: select * from a\nnodes: {Order: {input: a}}",
-        5, 20, "steps read each other: a -> b -> a",
+        HEAD + "steps:\n  a: select * from b, orders\n  b: select * from a" + LOADED,
+        5,
+        20,
+        "steps read each other: a -> b -> a",
     ),
-    "itself": ("steps:\n  a: select * from a\nnodes: {Order: {input: a}}", 2, 20, "steps read each other: a -> a"),
+    "itself": ("steps:\n  a: select * from a" + LOADED, 2, 20, "steps read each other: a -> a"),
     "unused step": (
-        HEAD + "steps:\n  a: select * from orders\nnodes: {Order: {input: orders}}", 4, 3, "the step 'a' is used by no type",
+        HEAD + "steps:\n  a: select * from orders\nnodes: {Order: {input: orders}}",
+        4,
+        3,
+        "the step 'a' is used by no",
     ),
-    "unused source": (HEAD + "  people: p.csv\nnodes: {Order: {input: orders}}", 3, 3, "the source 'people' is used by no"),
+    "unused source": (HEAD + "  people: p.csv\nnodes: {Order: {input: orders}}", 3, 3, "'people' is used by no"),
     "name taken": (
-        HEAD + "steps:\n  orders: select 1\nnodes: {Order: {input: orders}}", 4, 3, "'orders' is a source and a step",
+        HEAD + "steps:\n  orders: select 1\nnodes: {Order: {input: orders}}",
+        4,
+        3,
+        "'orders' is a source and a step",
     ),
-    "no query": (HEAD + "steps:\n  a: drop table orders\nnodes: {Order: {input: a}}", 4, 6, "a step is one query"),
-    "odd name": ("sources:\n  my-orders: a.csv\nnodes: {Order: {input: a}}", 2, 3, "'my-orders' cannot be the name"),
-    "two kinds": ("sources:\n  a: {path: b, table: c}\nnodes: {Order: {input: a}}", 2, 6, "needs one of path, table"),
-    "csv of a table": ("sources:\n  a: {table: b, header: true}\nnodes: {Order: {input: a}}", 2, 25, "header is not for"),
+    "no query": (HEAD + "steps:\n  a: drop table orders" + LOADED, 4, 6, "a step is one query"),
+    "odd name": ("sources:\n  my-orders: a.csv" + LOADED, 2, 3, "'my-orders' cannot be the name"),
+    "two kinds": ("sources:\n  a: {path: b, table: c}" + LOADED, 2, 6, "needs one of path, table"),
+    "csv of a table": ("sources:\n  a: {table: b, header: true}" + LOADED, 2, 25, "header is not for"),
     "sql and python": (HEAD + "steps:\n  a: {sql: select 1, python: 'a:b'}\nnodes: {}", 4, 6, "needs sql or python"),
-    "inputs of sql": (HEAD + "steps:\n  a: {sql: select 1, inputs: [orders]}\nnodes: {}", 4, 30, "inputs are for python"),
+    "inputs of sql": (
+        HEAD + "steps:\n  a: {sql: select 1, inputs: [orders]}\nnodes: {}",
+        4,
+        30,
+        "inputs are for python",
+    ),
     "no inputs": (HEAD + "steps:\n  a: {python: 'a:b'}\nnodes: {}", 4, 6, "needs inputs"),
     "empty inputs": (HEAD + "steps:\n  a: {python: 'a:b', inputs: []}\nnodes: {}", 4, 30, "reads nothing"),
     "no function": (HEAD + "steps:\n  a: {python: a.b, inputs: [orders]}\nnodes: {}", 4, 15, "names no function"),
@@ -265,7 +287,6 @@ def test_a_mistake_is_named_with_its_place(name: str) -> None:
 
 def test_mistakes_that_spark_and_python_find(spark: Any, tmp_path: Path, graph: Graph) -> None:
     """They are refused before anything is computed, at their place in the file."""
-    end = "\nnodes: {Order: {input: a}}"
     for steps, line, column, words in (
         ("  a:\n    sql: |\n      select no,\n        nobody from orders", 7, 9, "nobody"),
         ("  a: select no, nobody from orders", 4, 17, "nobody"),
@@ -278,15 +299,15 @@ def test_mistakes_that_spark_and_python_find(spark: Any, tmp_path: Path, graph: 
         ("  a: {python: 'no_shop:a', inputs: orders}", 4, 3, "no_shop cannot be imported: ModuleNotFoundError"),
     ):
         with pytest.raises(JobError, match=words) as refused:
-            run(spark, graph, tmp_path, HEAD + "steps:\n" + steps + end)
+            run(spark, graph, tmp_path, HEAD + "steps:\n" + steps + LOADED)
         span = refused.value.span
         assert span is not None, steps
         assert (span.line, span.column) == (line, column), (steps, str(refused.value))
     with pytest.raises(OmnigraphError, match="DIVIDE_BY_ZERO"):
-        run(spark, graph, tmp_path, HEAD + "steps:\n  a: select bigint(no) / 0 as total from orders" + end)
-    broken = job_of(tmp_path, HEAD + "steps:\n  a: {python: 'shop:nothing', inputs: orders}" + end)
+        run(spark, graph, tmp_path, HEAD + "steps:\n  a: select bigint(no) / 0 as total from orders" + LOADED)
+    broken = job_of(tmp_path, HEAD + "steps:\n  a: {python: 'shop:nothing', inputs: orders}" + LOADED)
     assert "shop has no function 'nothing'" in pipeline.validate(broken, graph)[0]
-    missing = job_of(tmp_path, "sources: {orders: none.csv}" + end.replace("a}", "orders}"))
+    missing = job_of(tmp_path, "sources: {orders: none.csv}" + LOADED.replace("a}", "orders}"))
     assert "none.csv" in pipeline.validate(missing, graph)[0]
     assert len(graph.commits.list()) == 1
 
@@ -320,3 +341,33 @@ def test_frames_of_the_users_session_are_welcome(spark: Any, tmp_path: Path, gra
     text = "sources: {people: {python: 'own:people'}}\nsteps: {a: select * from people}\nnodes: {Person: {input: a}}"
     run(spark, graph, tmp_path, text)
     assert rows(graph, "node:Person", "name") == [("Ada",)]
+
+
+PAGE = Path(__file__).parents[2] / "docs/user/steps.md"
+
+
+def written_blocks(folder: Path) -> dict[str, str]:
+    """The blocks of the page that begin with the name of a file, as files."""
+    found = {}
+    for block in PAGE.read_text().split("\n```")[1::2]:
+        first, _, body = block.partition("\n")[2].partition("\n")
+        if first.startswith("# ") and "." in first:
+            found[first[2:]] = body + "\n"
+            (folder / first[2:]).write_text(body + "\n")
+    return found
+
+
+def test_the_page_is_true(spark: Any, tmp_path: Path) -> None:
+    schema = SCHEMA.replace("Person", "Customer").replace("token: String?", "")
+    assert {"orders.csv", "shop.py", "shop.yaml"} <= set(written_blocks(tmp_path))
+    graph = Graph.init(tmp_path / "shop.omni", schema)
+    job = pipeline.read_job(tmp_path / "shop.yaml")
+    assert pipeline.validate(job, graph) == []
+    pipeline.run(spark, job)
+    assert rows(graph, "node:Customer", "name", "total") == [("Ada", 15.5), ("Bob", 20.0)]
+    assert graph.rows("edge:Placed").num_rows == 2
+    text = (tmp_path / "shop.yaml").read_text().replace("customer, total, day from", "nobody, total, day from")
+    with pytest.raises(JobError) as refused:
+        pipeline.run(spark, parse_job("# shop.yaml\n" + text, tmp_path / "shop.yaml"), graph)
+    [message] = [line for line in PAGE.read_text().splitlines() if line.startswith("shop.yaml:")]
+    assert str(refused.value).removeprefix(f"{tmp_path}/").startswith(message.removesuffix(" ..."))
