@@ -255,7 +255,7 @@ MISTAKES = {
         HEAD + "steps:\n  orders: select 1\nnodes: {Order: {input: orders}}",
         4,
         3,
-        "'orders' is a source and a step",
+        "'orders' names two sources or steps",
     ),
     "no query": (HEAD + "steps:\n  a: drop table orders" + LOADED, 4, 6, "a step is one query"),
     "odd name": ("sources:\n  my-orders: a.csv" + LOADED, 2, 3, "'my-orders' cannot be the name"),
@@ -358,14 +358,17 @@ def written_blocks(folder: Path) -> dict[str, str]:
 
 
 def test_the_page_is_true(spark: Any, tmp_path: Path) -> None:
-    schema = SCHEMA.replace("Person", "Customer").replace("token: String?", "")
-    assert {"orders.csv", "shop.py", "shop.yaml"} <= set(written_blocks(tmp_path))
+    schema = SCHEMA.replace("Person", "Customer").replace("token", "region")
+    assert set(written_blocks(tmp_path)) == {"orders.csv", "shop.py", "shop.yaml", "shop_job.py"}
     graph = Graph.init(tmp_path / "shop.omni", schema)
     job = pipeline.read_job(tmp_path / "shop.yaml")
     assert pipeline.validate(job, graph) == []
     pipeline.run(spark, job)
     assert rows(graph, "node:Customer", "name", "total") == [("Ada", 15.5), ("Bob", 20.0)]
     assert graph.rows("edge:Placed").num_rows == 2
+    result = pipeline.run(spark, pipeline.read_job(tmp_path / "shop_job.py"))
+    assert rows(graph, "node:Customer", "name", "region") == [("Ada", "north"), ("Bob", "south")]
+    assert (dict(result.nodes), dict(result.edges)) == ({"Customer": 2, "Order": 2}, {"Placed": 2})
     text = (tmp_path / "shop.yaml").read_text().replace("customer, total, day from", "nobody, total, day from")
     with pytest.raises(JobError) as refused:
         pipeline.run(spark, parse_job("# shop.yaml\n" + text, tmp_path / "shop.yaml"), graph)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from omnigraph.execution.spark.refusals import error_of
     from omnigraph.pipeline.api import backfill, load, run
     from omnigraph.pipeline.cdc_frames import Changes
+    from omnigraph.pipeline.decorators import Pipeline, expect, expect_or_drop, expect_or_fail
     from omnigraph.pipeline.frame_rows import Rows
     from omnigraph.pipeline.incremental import job_status
     from omnigraph.pipeline.job import read_job
@@ -34,6 +35,9 @@ _WHERE = {
     "backfill": ("omnigraph.pipeline.api", "backfill"),
     "build_indices": ("omnigraph.pipeline.spark_upkeep", "build_indices"),
     "error_of": ("omnigraph.execution.spark.refusals", "error_of"),
+    "expect": ("omnigraph.pipeline.decorators", "expect"),
+    "expect_or_drop": ("omnigraph.pipeline.decorators", "expect_or_drop"),
+    "expect_or_fail": ("omnigraph.pipeline.decorators", "expect_or_fail"),
     "export": ("omnigraph.pipeline.spark_export", "export"),
     "Expectation": ("omnigraph.write.inputs.expectations", "Expectation"),
     "Files": ("omnigraph.write.inputs.source_files", "Files"),
@@ -41,6 +45,7 @@ _WHERE = {
     "load": ("omnigraph.pipeline.api", "load"),
     "merge": ("omnigraph.pipeline.spark_merge", "merge"),
     "optimize": ("omnigraph.pipeline.spark_upkeep", "optimize"),
+    "Pipeline": ("omnigraph.pipeline.decorators", "Pipeline"),
     "Rows": ("omnigraph.pipeline.frame_rows", "Rows"),
     "read_job": ("omnigraph.pipeline.job", "read_job"),
     "read_type": ("omnigraph.pipeline.views", "read_type"),
@@ -57,11 +62,15 @@ __all__ = [
     "Changes",
     "Expectation",
     "Files",
+    "Pipeline",
     "Rows",
     "analytics",
     "backfill",
     "build_indices",
     "error_of",
+    "expect",
+    "expect_or_drop",
+    "expect_or_fail",
     "export",
     "job_status",
     "load",

@@ -27,7 +27,7 @@ from typing import Any
 import yaml
 
 from omnigraph.errors import JobError
-from omnigraph.pipeline.job_model import Job
+from omnigraph.pipeline.job_model import Job, Origin
 from omnigraph.pipeline.job_sections import SectionReader
 from omnigraph.pipeline.step_graph import require_sound
 
@@ -42,8 +42,10 @@ ROOT = (
 
 
 def read_job(path: str | Path) -> Job:
-    """Read and check a job file."""
+    """Read and check a job file: YAML, or Python that makes one `Pipeline`."""
     file = Path(path)
+    if file.suffix == ".py" and file.exists():
+        return _python_job(file)
     try:
         text = file.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -51,6 +53,17 @@ def read_job(path: str | Path) -> Job:
     except (OSError, UnicodeDecodeError) as error:
         raise JobError(f"{file} cannot be read: {error}") from error
     return parse_job(text, file)
+
+
+def _python_job(file: Path) -> Job:
+    from omnigraph.pipeline.decorators import Pipeline
+    from omnigraph.pipeline.user_functions import load_module
+
+    module = load_module(file, Origin(str(file)))
+    found = {id(value): value for value in vars(module).values() if isinstance(value, Pipeline)}
+    if len(found) != 1:
+        raise JobError(f"{file} makes {len(found)} pipelines", hint="a job file in Python makes one `Pipeline`")
+    return next(iter(found.values())).job
 
 
 def parse_job(text: str, path: Path) -> Job:

@@ -18,15 +18,15 @@ from omnigraph.write.inputs.tables import CSV, FORMATS
 
 _CSV_TEXTS = ("delimiter", "quote", "escape", "encoding")
 _CSV_ONLY = (*_CSV_TEXTS, "names", "null_values", "header")
-_FILES = ("path", "format", "partitions", *_CSV_ONLY)
-_ROWS = ("columns", "cast", "where", "expect")
-SOURCE = (*_FILES, *_ROWS, "cdc", "unknown", "input")
+FILE_OPTIONS = ("format", "partitions", *_CSV_ONLY)
+_FILES = ("path", *FILE_OPTIONS)
+ROW_OPTIONS = ("columns", "cast", "where", "expect")
+SOURCE = (*_FILES, *ROW_OPTIONS, "cdc", "unknown", "input")
 """What the source of a type may say."""
-_INPUT = ("input", *_ROWS, "cdc", "unknown")
-NAMED = (*_FILES, *_ROWS, "table", "reader", "options", "python")
+_INPUT = ("input", *ROW_OPTIONS, "cdc", "unknown")
+NAMED = (*_FILES, *ROW_OPTIONS, "table", "reader", "options", "python")
 STEP = ("sql", "python", "inputs", "expect")
 _CDC = ("op", "delete", "upsert", "ignore", "sequence", "partial", "preset")
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _FUNCTION = re.compile(r"[\w.]+:\w+")
 
 
@@ -59,10 +59,6 @@ class SectionReader(YamlReader):
 
     def _named_nodes(self, section: Any, what: str) -> list[tuple[Any, Any]]:
         self.mapping(section, what)
-        for key, _ in section.value:
-            if not _NAME.fullmatch(key.value):
-                hint = "letters, digits and _, beginning with a letter: SQL reads it as a table"
-                raise self.at(key, f"{key.value!r} cannot be the name of a source or a step", hint)
         return [(key, node) for key, node in section.value]
 
     def _source(self, type_name: str, node: Any) -> JobSource:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from omnigraph.pipeline.job_model import Job, JobSource, NamedSource, Reference, Step
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 
 def require_sound(job: Job) -> None:
@@ -14,8 +17,11 @@ def require_sound(job: Job) -> None:
     parts: dict[str, NamedSource | Step] = {}
     given: list[NamedSource | Step] = [*job.sources, *job.steps]
     for part in given:
+        if not _NAME.fullmatch(part.name):
+            hint = "letters, digits and _, beginning with a letter: SQL reads it as a table"
+            raise part.origin.error(f"{part.name!r} cannot be the name of a source or a step", hint)
         if part.name in parts:
-            raise part.origin.error(f"{part.name!r} is a source and a step", "give one of them another name")
+            raise part.origin.error(f"{part.name!r} names two sources or steps", "give one of them another name")
         parts[part.name] = part
     for reference in _references(job):
         if reference.name not in parts:

@@ -56,14 +56,22 @@ def _is_library(path: str) -> bool:
     return "site-packages" in path or path == __file__ or path.startswith((sysconfig.get_paths()["stdlib"], "<"))
 
 
+def load_module(path: Path, origin: Origin) -> ModuleType:
+    """The module of a file. Whatever it raises becomes an error that names the line."""
+    module: ModuleType = _guarded(lambda: _module_at(path.resolve()), f"{path} cannot be run", origin)
+    return module
+
+
 def _module(name: str, directory: Path) -> ModuleType:
-    """A module beside the job file has a name of its own, so that two jobs may both have `steps.py`.
+    path = directory.resolve() / f"{name.replace('.', '/')}.py"
+    return _module_at(path) if path.exists() else importlib.import_module(name)
+
+
+def _module_at(path: Path) -> ModuleType:
+    """The module of a file, under a name of its own, so that two jobs may both have `steps.py`.
 
     Workers do not find it: what a function of it sends to them is sent by value.
     """
-    path = directory.resolve() / f"{name.replace('.', '/')}.py"
-    if not path.exists():
-        return importlib.import_module(name)
     own = f"omnigraph_job_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}_{path.stem}"
     spec = importlib.util.spec_from_file_location(own, path)
     assert spec is not None, f"{path} is a Python file"
