@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -83,7 +83,7 @@ class FrameSource:
 class BulkLoad:
     """One load: splits of files and DataFrames, and how to write them.
 
-    `checked` are sources and steps whose tasks leave rows out, and tell of it in `scratch`.
+    `checked` are sources and steps whose tasks leave rows out, and tell of it in `scratch`. `added` are new properties.
     """
 
     splits: tuple[Split, ...]
@@ -92,6 +92,7 @@ class BulkLoad:
     table_keys: tuple[str, ...]
     checked: tuple[CheckedRows, ...] = ()
     scratch: CheckScratch | None = None
+    added: Mapping[str, str] = field(default_factory=dict)
 
 
 def run_load(
@@ -216,7 +217,7 @@ class _Driver:
         ]
         found = (*checked, *(_summary(*name, splits, self._read) for name, splits in sources.items()))
         quarantined = tuple(v for number in sorted(self._staged) for v in self._staged[number].quarantined)
-        return replace(result, sources=found, quarantined=quarantined)
+        return replace(result, sources=found, quarantined=quarantined, added=self._request.added)
 
     def _finish(self) -> LoadResult:
         terms = self._request.terms

@@ -13,6 +13,7 @@ from omnigraph.pipeline.load_plan import check_columns, type_named
 from omnigraph.pipeline.sources import plan_splits
 from omnigraph.pipeline.user_functions import load_function
 from omnigraph.schema.catalog import Catalog
+from omnigraph.write.inputs.expectations import ADD
 from omnigraph.write.inputs.locations import is_on_s3
 from omnigraph.write.rows import known_fields
 
@@ -38,13 +39,14 @@ def validate(job: Job, graph: Graph, *, with_s3: bool = True) -> list[str]:
 
 def _check_type(job: Job, source: JobSource, kind: str, catalog: Catalog, *, with_s3: bool) -> None:
     entity = type_named(source.type_name, kind, catalog)
-    for name in source.options.get("columns", ()):
+    for name in source.options.get("columns", ()) if source.options.get("unknown") != ADD else ():
         if name not in known_fields(entity):
             entity.property(name)
     if source.input is None and (with_s3 or not any(map(is_on_s3, source.paths))):
         files = job_files(job, source)
         plan_splits([files])
-        check_columns(files, catalog)
+        if files.unknown != ADD:
+            check_columns(files, catalog)
 
 
 def _check_named(job: Job, source: NamedSource, *, with_s3: bool) -> None:

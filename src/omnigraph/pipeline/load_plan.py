@@ -15,6 +15,7 @@ from omnigraph.errors import InvalidArgument, JobError, UnknownField
 from omnigraph.execution.spark.job_scope import Progress
 from omnigraph.execution.spark.refusals import reason_in, refusal_in
 from omnigraph.graph import Graph
+from omnigraph.pipeline.added_properties import add_properties
 from omnigraph.pipeline.bulk_load import BulkLoad, FrameSource
 from omnigraph.pipeline.cdc_frames import ChangeFrame, Changes, file_changes, frame_changes
 from omnigraph.pipeline.frame_rows import Rows, row_frame
@@ -72,6 +73,8 @@ def planned_load(
     named = [(given.nodes, "node"), (given.edges, "edge")]
     sources = [each for types, kind in named for each in _typed(types, kind, catalog, access, steps)]
     sources += _envelopes(given.data, access)
+    sources, added = add_properties(spark, graph, terms, sources, access)
+    catalog = graph.catalog(terms.branch) if added else catalog
     planned = _Planned(spark, catalog, access, terms, 0 if steps is None else steps.numbers)
     for source in sources:
         if isinstance(source, Files):
@@ -84,7 +87,7 @@ def planned_load(
     return BulkLoad(
         splits=tuple(planned.splits), frames=tuple(planned.frames), table_keys=_table_keys(sources, catalog),
         terms=terms, checked=() if steps is None else tuple(steps.checked),
-        scratch=None if steps is None else steps.scratch,
+        scratch=None if steps is None else steps.scratch, added=added,
     )  # fmt: skip
 
 

@@ -40,7 +40,7 @@ from omnigraph.write.inputs.locations import readable
 from omnigraph.write.inputs.objects import row_reader
 from omnigraph.write.inputs.source_files import Files
 from omnigraph.write.inputs.tables import JSON, JSONL, tables_of
-from omnigraph.write.rows import Batch, batch_from_rows, known_columns
+from omnigraph.write.rows import Batch, batch_from_rows, known_columns, known_fields
 from omnigraph.write.validation import Findings, Places, Subject
 
 if TYPE_CHECKING:
@@ -174,9 +174,11 @@ class Selection:
     def _objects(self, table: pa.Table, entity: EntityType) -> list[dict[str, Any]]:
         cast = {name: table[name].to_pylist() for name, _ in self.casts}
         readers = {number: row_reader(self.splits[number], entity) for number in table[SPLIT].unique().to_pylist()}
-        found = []
+        found, known = [], known_fields(entity)
         for index, (body, number) in enumerate(zip(table[OBJECT].to_pylist(), table[SPLIT].to_pylist(), strict=True)):
             row = readers[number](json.loads(body))
+            if self.unknown == IGNORE:
+                row = {name: value for name, value in row.items() if name in known}
             found.append(row | {name: values[index] for name, values in cast.items()})
         return found
 

@@ -49,7 +49,8 @@ class LoadResult:
     `duplicates` are edges that were skipped because equal ones are there, by type; only `dedupe_edges` counts them.
     `deleted` are rows that change events removed, edges of deleted nodes included; `late` are events that were ignored
     because the graph has a later state of their row; both by type. `quarantined` are rows that expectations dropped.
-    `sources` says of each source what became of its rows; only loads on Spark fill it.
+    `sources` says of each source what became of its rows, `added` are properties that the load added to the schema,
+    with their types; only loads on Spark fill them.
     """
 
     branch: str
@@ -66,6 +67,7 @@ class LoadResult:
     late: Mapping[str, int] = field(default_factory=dict)
     quarantined: tuple[Violation, ...] = ()
     sources: tuple[SourceSummary, ...] = ()
+    added: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def total_entities(self) -> int:

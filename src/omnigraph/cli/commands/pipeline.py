@@ -191,6 +191,24 @@ def _source_json(source: SourceSummary) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _remarks(result: LoadResult) -> Iterator[str]:
+    """What a run did besides writing rows."""
+    for name, kind in result.added.items():
+        yield f"{'would add' if result.dry_run else 'added'} the property {name}: {kind}"
+    if result.rejected:
+        yield f"{counted(len(result.rejected), 'row')} left out"
+    for source in result.sources:
+        for what, counts in (("dropped", source.dropped), ("loaded with a warning", source.warned)):
+            for rule, count in counts.items():
+                yield f"{source.name}: {counted(count, 'row')} {what}: {rule}"
+    if any(result.duplicates.values()):
+        yield f"{counted(sum(result.duplicates.values()), 'edge')} skipped: equal ones are there"
+    if any(result.deleted.values()):
+        yield f"{counted(sum(result.deleted.values()), 'row')} deleted"
+    if any(result.late.values()):
+        yield f"{counted(sum(result.late.values()), 'event')} ignored: later ones were applied before"
+
+
 def _report(graph: Graph, result: LoadResult, seconds: float, *, json: bool) -> None:
     """What a run did."""
     if json:
@@ -202,25 +220,15 @@ def _report(graph: Graph, result: LoadResult, seconds: float, *, json: bool) -> 
                 "quarantined": [each.as_dict() for each in result.quarantined],
                 "sources": [_source_json(each) for each in result.sources],
                 "duplicates": dict(result.duplicates), "deleted": dict(result.deleted), "late": dict(result.late),
-                "seconds": round(seconds, 3),
+                "added": dict(result.added), "seconds": round(seconds, 3),
                 "commit": None if result.commit is None else commit_json(result.commit),
             }
         )  # fmt: skip
         return
     for name, count in (*result.nodes.items(), *result.edges.items()):
         print_line(f"{name:24} {count:>12,}")
-    if result.rejected:
-        note(f"{counted(len(result.rejected), 'row')} left out")
-    for source in result.sources:
-        for what, counts in (("dropped", source.dropped), ("loaded with a warning", source.warned)):
-            for rule, count in counts.items():
-                note(f"{source.name}: {counted(count, 'row')} {what}: {rule}")
-    if any(result.duplicates.values()):
-        note(f"{counted(sum(result.duplicates.values()), 'edge')} skipped: equal ones are there")
-    if any(result.deleted.values()):
-        note(f"{counted(sum(result.deleted.values()), 'row')} deleted")
-    if any(result.late.values()):
-        note(f"{counted(sum(result.late.values()), 'event')} ignored: later ones were applied before")
+    for text in _remarks(result):
+        note(text)
     outcome = "nothing was written" if result.commit is None else f"commit {result.commit.graph_commit_id}"
     print_line(f"{counted(result.total_entities, 'entity')} in {seconds:.1f} s, {outcome}")
 
