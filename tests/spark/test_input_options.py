@@ -220,7 +220,7 @@ def test_the_page_has_every_key_of_a_job() -> None:
     from omnigraph.pipeline.job_sections import NAMED, SOURCE, STEP
 
     folder = Path(__file__).parents[2] / "docs/user"
-    page = "".join((folder / name).read_text() for name in ("pipeline.md", "steps.md"))
+    page = "".join((folder / name).read_text() for name in ("pipeline.md", "steps.md", "pipeline-runs.md"))
     assert all(f"\n{key}:" in page for key in ROOT)
     assert all(f"`{key}`" in page for key in (*SOURCE, *NAMED, *STEP))
     for block in page.split("```yaml\n")[1:]:

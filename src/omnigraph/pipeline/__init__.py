@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.incremental import job_status
     from omnigraph.pipeline.job import read_job
     from omnigraph.pipeline.job_checks import validate
+    from omnigraph.pipeline.job_model import Lineage
     from omnigraph.pipeline.spark_analytics import SparkAnalytics as analytics
     from omnigraph.pipeline.spark_export import export
     from omnigraph.pipeline.spark_merge import merge
@@ -45,6 +46,7 @@ _WHERE = {
     "load": ("omnigraph.pipeline.api", "load"),
     "merge": ("omnigraph.pipeline.spark_merge", "merge"),
     "optimize": ("omnigraph.pipeline.spark_upkeep", "optimize"),
+    "Lineage": ("omnigraph.pipeline.job_model", "Lineage"),
     "Pipeline": ("omnigraph.pipeline.decorators", "Pipeline"),
     "Rows": ("omnigraph.pipeline.frame_rows", "Rows"),
     "read_job": ("omnigraph.pipeline.job", "read_job"),
@@ -62,6 +64,7 @@ __all__ = [
     "Changes",
     "Expectation",
     "Files",
+    "Lineage",
     "Pipeline",
     "Rows",
     "analytics",

@@ -16,6 +16,8 @@ from omnigraph.pipeline.incremental import load_again, load_new_files
 from omnigraph.pipeline.job_model import Job
 from omnigraph.pipeline.job_sources import Listed, listed_sources
 from omnigraph.pipeline.load_plan import Source, Sources, planned_load
+from omnigraph.pipeline.phases import Phases
+from omnigraph.pipeline.run_watch import watched_run
 from omnigraph.pipeline.s3_settings import s3_access
 from omnigraph.pipeline.settle import LoadTerms, earlier_load
 from omnigraph.versioning.load_lists import LoadList
@@ -51,12 +53,11 @@ def load(
         expect_head=expect_head, idempotency_key=idempotency_key, ignore_unknown=ignore_unknown,
         dedupe_edges=dedupe_edges,
     )  # fmt: skip
-    return load_sources(spark, graph, Sources(nodes or {}, edges or {}, data), terms, from_branch, progress)
+    return load_sources(spark, graph, Sources(nodes or {}, edges or {}, data), terms, from_branch, Phases("", progress))
 
 
 def load_sources(
-    spark: SparkSession, graph: Graph, given: Sources, terms: LoadTerms, from_branch: str | None,
-    progress: Progress | None,
+    spark: SparkSession, graph: Graph, given: Sources, terms: LoadTerms, from_branch: str | None, phases: Phases
 ) -> LoadResult:  # fmt: skip
     """Load sources on the terms given. A branch that was forked for a load which writes nothing goes again."""
     created = graph.fork_if_missing(terms.branch, from_branch)
@@ -64,7 +65,9 @@ def load_sources(
     try:
         result = earlier_load(graph.repository, terms)
         if result is None:
-            result = run_load(spark, graph.repository, planned_load(spark, graph, given, terms, progress), progress)
+            with phases.phase("plan"):
+                planned = planned_load(spark, graph, given, terms, phases)
+            result = run_load(spark, graph.repository, planned, phases)
     finally:
         if created and (result is None or terms.dry_run):
             graph.branches.delete(terms.branch)
@@ -74,11 +77,13 @@ def load_sources(
 def run(spark: SparkSession, job: Job, graph: Graph | None = None, progress: Progress | None = None) -> LoadResult:
     """Run a job, and describe the rows that it left out where the job says so."""
     target, access = graph or open_target(job), s3_access(spark)
-    if job.incremental:
-        result = load_new_files(target, job, access, partial(_run_once, spark, target, progress=progress))
-    else:
-        result = _run_once(spark, target, job, listed_sources(job, access), progress=progress)
-    return _with_rejects_written(job, result, access)
+    with watched_run(job, target, access, progress) as watch:
+        once = partial(_run_once, spark, target, phases=watch.phases)
+        if job.incremental:
+            result = load_new_files(target, job, access, once)
+        else:
+            result = once(job, listed_sources(job, access))
+        return watch.finished(_with_rejects_written(job, result, access))
 
 
 def backfill(
@@ -87,8 +92,9 @@ def backfill(
 ) -> LoadResult:  # fmt: skip
     """Load the files of an incremental job again: all of them, or those that have changed since a moment."""
     target, access = graph or open_target(job), s3_access(spark)
-    once = partial(_run_once, spark, target, progress=progress)
-    return _with_rejects_written(job, load_again(target, job, access, once, since), access)
+    with watched_run(job, target, access, progress) as watch:
+        once = partial(_run_once, spark, target, phases=watch.phases)
+        return watch.finished(_with_rejects_written(job, load_again(target, job, access, once, since), access))
 
 
 def _with_rejects_written(job: Job, result: LoadResult, access: S3Access | None) -> LoadResult:
@@ -99,16 +105,14 @@ def _with_rejects_written(job: Job, result: LoadResult, access: S3Access | None)
 
 def _run_once(
     spark: SparkSession, graph: Graph, job: Job, given: Listed, load_list: LoadList | None = None,
-    *, progress: Progress | None,
+    *, phases: Phases,
 ) -> LoadResult:  # fmt: skip
     terms = LoadTerms(
         mode=job.mode, branch=job.branch, actor=job.actor, message=job.message, max_errors=_max_errors(job),
         dry_run=job.dry_run, expect_head=job.expect_head, idempotency_key=job.idempotency_key,
         ignore_unknown=job.ignore_unknown, dedupe_edges=job.dedupe_edges, load_list=load_list,
     )  # fmt: skip
-    return load_sources(
-        spark, graph, Sources(given["nodes"], given["edges"], job=job), terms, job.from_branch, progress
-    )
+    return load_sources(spark, graph, Sources(given["nodes"], given["edges"], job=job), terms, job.from_branch, phases)
 
 
 def open_target(job: Job) -> Graph:

@@ -19,13 +19,14 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from omnigraph.errors import ConflictError, DataError, OmnigraphError
-from omnigraph.execution.spark.job_scope import Progress, job_scope
+from omnigraph.execution.spark.job_scope import job_scope
 from omnigraph.execution.spark.refusals import reason_in, refusal_in
 from omnigraph.execution.spark.versions import arrow_schema
 from omnigraph.pipeline import narrowing
 from omnigraph.pipeline.deduping import drop_repeated_edges
 from omnigraph.pipeline.lease import renewed_lease
 from omnigraph.pipeline.narrowing import Screener
+from omnigraph.pipeline.phases import Phases
 from omnigraph.pipeline.restaging import Excluded, Exclusion, Restaged, RowData, exclude
 from omnigraph.pipeline.settle import LoadTerms, Settlement, begin_load, stage_job
 from omnigraph.pipeline.source_checks import MAX_PARTITIONS, CheckedRows, CheckReport, CheckScratch
@@ -46,7 +47,8 @@ from omnigraph.versioning.load_lists import load_list_path
 from omnigraph.versioning.repository import Repository
 from omnigraph.versioning.store import GraphStore
 from omnigraph.write.inputs.expectations import DROP, WARN
-from omnigraph.write.load import OVERWRITE, LoadResult, SourceSummary, counts_of
+from omnigraph.write.load import OVERWRITE, LoadResult, counts_of
+from omnigraph.write.run_summary import SourceSummary
 from omnigraph.write.transaction import WriteTxn
 
 if TYPE_CHECKING:
@@ -96,10 +98,10 @@ class BulkLoad:
 
 
 def run_load(
-    spark: SparkSession, repository: Repository, request: BulkLoad, on_progress: Progress | None = None
+    spark: SparkSession, repository: Repository, request: BulkLoad, phases: Phases | None = None
 ) -> LoadResult:
     """Stage, check and publish. Raises what a load in one process would raise, with the rows that are wrong."""
-    driver = _Driver(spark, repository, request, on_progress)
+    driver = _Driver(spark, repository, request, phases or Phases())
     try:
         return driver.run()
     finally:
@@ -160,14 +162,12 @@ def _stage_changes(changes: ChangeRows) -> Callable[..., StagedSplit]:
 class _Driver:
     """The driver's side of one load."""
 
-    def __init__(
-        self, spark: SparkSession, repository: Repository, request: BulkLoad, on_progress: Progress | None
-    ) -> None:
+    def __init__(self, spark: SparkSession, repository: Repository, request: BulkLoad, phases: Phases) -> None:
         self._spark = spark
         self._repository = repository
         self._store: GraphStore = repository.store
         self._request = request
-        self._on_progress = on_progress
+        self._phases = phases
         self._txn = self._begin()
         self._job = self._told()
         self._scratch = [self._txn.commit_id]
@@ -196,7 +196,9 @@ class _Driver:
         try:
             with renewed_lease(lambda: self._txn):
                 self._stage()
-                result = self._described(self._settled())
+                with self._phases.phase("check and publish"):
+                    result = self._settled()
+                result = self._described(result)
         finally:
             if result is None:  # whatever stopped it, an error of Spark included
                 self._txn.withdraw()
@@ -217,7 +219,13 @@ class _Driver:
         ]
         found = (*checked, *(_summary(*name, splits, self._read) for name, splits in sources.items()))
         quarantined = tuple(v for number in sorted(self._staged) for v in self._staged[number].quarantined)
-        return replace(result, sources=found, quarantined=quarantined, added=self._request.added)
+        size: Counter[str] = Counter()
+        for part in (part for split in self._staged.values() for part in split.parts):
+            size[part.table_key] += sum(fragment.bytes for fragment in part.fragments)
+        return replace(
+            result, sources=found, quarantined=quarantined, added=self._request.added, bytes=dict(size),
+            phases=dict(self._phases.seconds),
+        )  # fmt: skip
 
     def _finish(self) -> LoadResult:
         terms = self._request.terms
@@ -264,11 +272,14 @@ class _Driver:
     def _stage(self) -> None:
         """Read every input, once."""
         if self._request.splits:
-            answers = self._tasks(partial(stage_split, self._job), self._request.splits, "read, check and write files")
+            with self._phases.phase("load files"):
+                stage = partial(stage_split, self._job)
+                answers = self._tasks(stage, self._request.splits, "read, check and write files")
             self._staged.update((each.number, each) for each in answers)
         for source in self._request.frames:
             step = f"omnigraph: load into {self._store.root.uri}: compute, check and write {source.name}"
-            with _as_itself(source), job_scope(source.frame.sparkSession, step, self._on_progress):
+            scope = job_scope(source.frame.sparkSession, step, self._phases.progress)
+            with self._phases.phase(f"load {source.name}"), _as_itself(source), scope:
                 self._stage_frame(source)
         if self._request.scratch is not None:  # what was left out on the way is reported like what was left out here
             self._reports = self._request.scratch.reports(self._store.objects)
@@ -304,7 +315,7 @@ class _Driver:
             self._staged[staged.number] = staged
 
     def _tasks(self, function: Callable[[Any], Any], items: Sequence[Any], step: str) -> list[Any]:
-        return self._runner.map(function, items, step, self._on_progress)
+        return self._runner.map(function, items, step, self._phases.progress)
 
     def _leave_out(self, excluded: Excluded) -> RowData:
         """Leave rows out of the splits that hold them; gives back those of DataFrames."""

@@ -74,7 +74,7 @@ class Pipeline:
         graph: an open graph, or where it lies.
         directory: where relative paths begin.
         terms: mode, branch, from_branch, actor, message, on_error, max_errors, rejects, name, expect_head,
-            idempotency_key, ignore_unknown, dedupe_edges.
+            idempotency_key, ignore_unknown, dedupe_edges, lineage.
 
     """
 
@@ -216,7 +216,7 @@ class Pipeline:
 def _known_terms(terms: dict[str, Any]) -> dict[str, Any]:
     names = (
         "mode", "branch", "from_branch", "actor", "message", "on_error", "max_errors", "rejects", "name", "expect_head",
-        "idempotency_key", "ignore_unknown", "dedupe_edges", "dry_run",
+        "idempotency_key", "ignore_unknown", "dedupe_edges", "dry_run", "lineage",
     )  # fmt: skip
     _require_options(terms, names)
     for name, allowed in (("mode", MODES), ("on_error", ("fail", "reject"))):

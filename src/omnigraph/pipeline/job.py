@@ -37,6 +37,7 @@ MAX_CHARACTERS = 1 << 20
 ROOT = (
     "graph", "branch", "from", "mode", "actor", "message", "on_error", "max_errors", "rejects", "sources", "steps",
     "nodes", "edges", "expect_head", "idempotency_key", "ignore_unknown", "dedupe_edges", "name", "incremental",
+    "lineage",
 )  # fmt: skip
 """What a job may say."""
 
@@ -104,6 +105,7 @@ def parse_job(text: str, path: Path) -> Job:
         incremental=reader.choice(root, "incremental", (INCREMENTAL_FILES,), "") == INCREMENTAL_FILES,
         sources=reader.named_sources(root),
         steps=reader.steps(root),
+        lineage=reader.lineage(root),
     )
     if job.incremental:
         _require_incremental_terms(reader, root, job)

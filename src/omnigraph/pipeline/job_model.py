@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from omnigraph.errors import JobError, Span
+from omnigraph.errors import InvalidArgument, JobError, Span
 from omnigraph.write.inputs.expectations import Expectation
 from omnigraph.write.inputs.locations import is_absolute
 
@@ -112,6 +112,21 @@ class Step:
     expect: tuple[Expectation, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """Where OpenLineage events of a job go: an HTTP endpoint, or a file to which each is appended as a line."""
+
+    url: str | None = None
+    file: str | None = None
+    namespace: str = "default"
+
+    def __post_init__(self) -> None:
+        if (self.url is None) == (self.file is None):
+            raise InvalidArgument("lineage needs a url or a file, one of them")
+        if self.url is not None and not self.url.startswith(("http://", "https://")):
+            raise InvalidArgument(f"{self.url!r} is no URL of HTTP", hint="write http://host:5000/api/v1/lineage")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """A load, as written. Paths are relative to the job file's directory.
@@ -140,6 +155,7 @@ class Job:
     incremental: bool = False
     sources: tuple[NamedSource, ...] = ()
     steps: tuple[Step, ...] = ()
+    lineage: Lineage | None = None
 
     def located(self, path: str) -> str:
         """A path of the job file, or a URI, as it is found from anywhere."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from omnigraph.pipeline.job_model import JobSource, NamedSource, Reference, Sql, Step
+from omnigraph.pipeline.job_model import JobSource, Lineage, NamedSource, Reference, Sql, Step
 from omnigraph.pipeline.sql_names import is_query, table_names
 from omnigraph.pipeline.yaml_reader import YamlReader
 from omnigraph.write.inputs.change_events import Cdc
@@ -25,6 +25,7 @@ SOURCE = (*_FILES, *ROW_OPTIONS, "cdc", "unknown", "input")
 """What the source of a type may say."""
 _INPUT = ("input", *ROW_OPTIONS, "cdc", "unknown")
 NAMED = (*_FILES, *ROW_OPTIONS, "table", "reader", "options", "python")
+LINEAGE = ("url", "file", "namespace")
 STEP = ("sql", "python", "inputs", "expect")
 _CDC = ("op", "delete", "upsert", "ignore", "sequence", "partial", "preset")
 _FUNCTION = re.compile(r"[\w.]+:\w+")
@@ -56,6 +57,19 @@ class SectionReader(YamlReader):
         if "steps" not in root:
             return ()
         return tuple(self._step(key, node) for key, node in self._named_nodes(root["steps"], "steps"))
+
+    def lineage(self, root: Mapping[str, Any]) -> Lineage | None:
+        """Where OpenLineage events go: a URL, a path, or either with a namespace."""
+        node = root.get("lineage")
+        if node is None:
+            return None
+        if isinstance(node, yaml.ScalarNode):
+            text = self.text(node)
+            with self.refusing(node):
+                return Lineage(url=text) if "://" in text else Lineage(file=text)
+        given = self.mapping(node, "lineage", LINEAGE)
+        with self.refusing(node):
+            return Lineage(**{name: self.text(value) for name, value in given.items()})
 
     def _named_nodes(self, section: Any, what: str) -> list[tuple[Any, Any]]:
         self.mapping(section, what)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from omnigraph.errors import InvalidArgument, JobError, UnknownField
-from omnigraph.execution.spark.job_scope import Progress
 from omnigraph.execution.spark.refusals import reason_in, refusal_in
 from omnigraph.graph import Graph
 from omnigraph.pipeline.added_properties import add_properties
@@ -20,6 +19,7 @@ from omnigraph.pipeline.bulk_load import BulkLoad, FrameSource
 from omnigraph.pipeline.cdc_frames import ChangeFrame, Changes, file_changes, frame_changes
 from omnigraph.pipeline.frame_rows import Rows, row_frame
 from omnigraph.pipeline.job_model import Job, JobSource
+from omnigraph.pipeline.phases import Phases
 from omnigraph.pipeline.reading import lines_begun
 from omnigraph.pipeline.row_schema import require_mapped_members
 from omnigraph.pipeline.s3_settings import s3_access
@@ -60,15 +60,13 @@ class Sources:
     job: Job | None = None
 
 
-def planned_load(
-    spark: SparkSession, graph: Graph, given: Sources, terms: LoadTerms, progress: Progress | None
-) -> BulkLoad:
+def planned_load(spark: SparkSession, graph: Graph, given: Sources, terms: LoadTerms, phases: Phases) -> BulkLoad:
     """The splits and DataFrames of a load; what can be known to be wrong is refused."""
     catalog, access = graph.catalog(terms.branch), s3_access(spark)
     steps: StepFrames | None = None
     if given.job is not None and given.job.sources + given.job.steps:
         scratch = CheckScratch(graph.repository.store.root.uri, mint(), terms.limit)
-        steps = StepFrames(spark, given.job, scratch, access, progress)
+        steps = StepFrames(spark, given.job, scratch, access, phases)
         steps.make()
     named = [(given.nodes, "node"), (given.edges, "edge")]
     sources = [each for types, kind in named for each in _typed(types, kind, catalog, access, steps)]

@@ -18,13 +18,14 @@ import pyarrow as pa
 
 from omnigraph.errors import DataError, JobError
 from omnigraph.execution.spark import versions
-from omnigraph.execution.spark.job_scope import Progress, job_scope
+from omnigraph.execution.spark.job_scope import job_scope
 from omnigraph.execution.spark.refusals import reason_in, refusal_in
 from omnigraph.execution.spark.versions import is_connect
 from omnigraph.pipeline.cdc_frames import Changes
 from omnigraph.pipeline.frame_rows import Rows, numbered
 from omnigraph.pipeline.job_model import Job, JobSource, NamedSource, Origin, Sql, Step
 from omnigraph.pipeline.job_sources import named_files
+from omnigraph.pipeline.phases import Phases
 from omnigraph.pipeline.row_schema import require_mapped_members, row_schema, spark_fields
 from omnigraph.pipeline.selection import PLACE, Selection, computed, raw_rows, require_known
 from omnigraph.pipeline.source_checks import MAX_PARTITIONS, CheckedRows, CheckScratch, RowChecks
@@ -66,13 +67,13 @@ class StepFrames:
     """The sources and steps of one job for one load."""
 
     def __init__(
-        self, spark: SparkSession, job: Job, scratch: CheckScratch, access: S3Access | None, progress: Progress | None
+        self, spark: SparkSession, job: Job, scratch: CheckScratch, access: S3Access | None, phases: Phases
     ) -> None:
         self._spark = work_session(spark)
         self._job = job
         self.scratch = scratch
         self._access = access
-        self._progress = progress
+        self._phases = phases
         self._uses = uses(job)
         self._sources = {source.name: source for source in job.sources}
         self._frames: dict[str, _NamedFrame] = {}
@@ -118,7 +119,8 @@ class StepFrames:
         frame = found.frame
         is_checked_once = any(rows.name == name for rows in self.checked) and not self._has_files(name)
         if self._uses[name] > 1 or is_checked_once:
-            with _computing(name), job_scope(self._spark, f"omnigraph: compute {name}", self._progress):
+            scope = job_scope(self._spark, f"omnigraph: compute {name}", self._phases.progress)
+            with self._phases.phase(f"compute {name}"), _computing(name), scope:
                 frame = versions.local_checkpoint(frame, eager=True)
         frame.createOrReplaceTempView(name)
         self._frames[name] = _NamedFrame(frame, found.text)

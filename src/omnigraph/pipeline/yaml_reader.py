@@ -50,7 +50,8 @@ class YamlReader:
     def text(self, node: Any) -> str:
         """A text as it is written, also where YAML would make a number of it."""
         if not isinstance(node, yaml.ScalarNode) or node.tag.endswith(":null"):
-            raise self.at(node, "a text is expected here")
+            hint = "inside { } a text with commas or colons needs quotes" if isinstance(node, yaml.ScalarNode) else None
+            raise self.at(node, "a text is expected here", hint)
         if not node.value.isprintable() and "\0" in node.value:
             raise self.at(node, "a text cannot hold NUL")
         return str(node.value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ from omnigraph.errors import InvalidArgument
 if TYPE_CHECKING:
     from omnigraph.graph import Graph
     from omnigraph.pipeline.job_model import Job
-    from omnigraph.write.load import LoadResult, SourceSummary
+    from omnigraph.write.load import LoadResult
 
 app = typer.Typer(help="Load jobs on Spark.", no_args_is_help=True)
 JobFile = Annotated[Path, typer.Argument(metavar="[JOB]", help="The job file.")]
@@ -184,17 +185,12 @@ def _key_of(job: Job, key: str | None) -> str | None:
     return key or job.idempotency_key
 
 
-def _source_json(source: SourceSummary) -> dict[str, Any]:
-    return {
-        "source": source.name, "type": source.type_name, "read": source.read, "loaded": source.loaded,
-        "rejected": source.rejected, "dropped": dict(source.dropped), "warned": dict(source.warned),
-    }  # fmt: skip
-
-
 def _remarks(result: LoadResult) -> Iterator[str]:
     """What a run did besides writing rows."""
     for name, kind in result.added.items():
         yield f"{'would add' if result.dry_run else 'added'} the property {name}: {kind}"
+    if result.summary is not None and result.summary.lineage_error is not None:
+        yield f"lineage: {result.summary.lineage_error}"
     if result.rejected:
         yield f"{counted(len(result.rejected), 'row')} left out"
     for source in result.sources:
@@ -218,10 +214,11 @@ def _report(graph: Graph, result: LoadResult, seconds: float, *, json: bool) -> 
                 "edges": dict(result.edges), "total_entities": result.total_entities, "dry_run": result.dry_run,
                 "rejected": [each.as_dict() for each in result.rejected],
                 "quarantined": [each.as_dict() for each in result.quarantined],
-                "sources": [_source_json(each) for each in result.sources],
+                "sources": [each.as_dict() for each in result.sources],
                 "duplicates": dict(result.duplicates), "deleted": dict(result.deleted), "late": dict(result.late),
                 "added": dict(result.added), "seconds": round(seconds, 3),
                 "commit": None if result.commit is None else commit_json(result.commit),
+                "run": None if result.summary is None else result.summary.as_dict(),
             }
         )  # fmt: skip
         return
@@ -290,11 +287,37 @@ def _example(graph: Graph) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _lines(what: str) -> Any:
+    """Progress as lines of text."""
+    text = os.environ.get("OMNIGRAPH_PROGRESS_SECONDS", "30")
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < float("inf"):
+        raise InvalidArgument(f"OMNIGRAPH_PROGRESS_SECONDS is {text!r}", hint="seconds between lines; 0 for none")
+    if not seconds:
+        return None
+    from omnigraph.pipeline.phases import EverySeconds
+
+    begun = time.monotonic()
+
+    def report(done: int, total: int) -> None:
+        note(f"{what}: {done} of {counted(total, 'task')}, {time.monotonic() - begun:.0f} s")
+
+    progress = EverySeconds(report, seconds)
+    progress.counts_tasks = True  # type: ignore[attr-defined]
+    return progress
+
+
 @contextmanager
 def watched_tasks(what: str, *, show: bool) -> Iterator[Any]:
-    """A bar of finished tasks on stderr, for someone who watches."""
-    if not (show and sys.stderr.isatty()):
+    """A bar of finished tasks on stderr, for someone who watches; a line now and then where nobody can see a bar."""
+    if not show:
         yield None
+        return
+    if not sys.stderr.isatty():
+        yield _lines(what)
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
