@@ -18,7 +18,6 @@ import pytest
 from omnigraph import Graph, pipeline
 from omnigraph.cli.commands.pipeline import watched_tasks
 from omnigraph.errors import InvalidArgument, JobError, OmnigraphError
-from omnigraph.pipeline import phases
 from omnigraph.pipeline.job import parse_job
 from omnigraph.pipeline.lineage import dataset_name, lineage_of
 
@@ -72,7 +71,7 @@ def test_a_run_in_numbers_and_events(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     monkeypatch.setenv("OPENLINEAGE_API_KEY", "secret")
-    monkeypatch.setattr(phases, "LINE_SECONDS", 0.0)
+    monkeypatch.setenv("OMNIGRAPH_PROGRESS_SECONDS", "0.001")
     job = parse_job(JOB % f"http://127.0.0.1:{endpoint.server_port}/api/v1/lineage", tmp_path / "job.yaml")
     with caplog.at_level(logging.INFO, "omnigraph"):
         result = pipeline.run(spark, job, graph)

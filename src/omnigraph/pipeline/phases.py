@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from omnigraph import logs
+from omnigraph.errors import InvalidArgument
 from omnigraph.execution.spark.job_scope import Progress
 
-LINE_SECONDS = 30.0
+_VARIABLE = "OMNIGRAPH_PROGRESS_SECONDS"
+
+
+def progress_seconds() -> float:
+    """How often progress is told where no bar shows it; 0 for never."""
+    text = os.environ.get(_VARIABLE, "30")
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < float("inf"):
+        raise InvalidArgument(f"{_VARIABLE} is {text!r}", hint="seconds between lines; 0 for none")
+    return seconds
 
 
 class Phases:
@@ -21,7 +35,8 @@ class Phases:
         self._job = job
         self._given = progress
         self._current = ""
-        self._log = EverySeconds(self._log_progress, LINE_SECONDS)
+        seconds = progress_seconds()
+        self._log = EverySeconds(self._log_progress, seconds) if seconds else None
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -40,12 +55,12 @@ class Phases:
     @property
     def progress(self) -> Progress | None:
         """Receives how many of how many tasks of the phase have finished; None where nobody listens."""
-        if self._given is None and not logs.is_heard(logging.INFO):
-            return None
-        return self._report
+        is_logged = self._log is not None and logs.is_heard(logging.INFO)
+        return self._report if is_logged or self._given is not None else None
 
     def _report(self, done: int, total: int) -> None:
-        self._log(done, total)
+        if self._log is not None:
+            self._log(done, total)
         if self._given is not None:
             self._given(done, total)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import os
 import sys
 import time
 from collections.abc import Iterator
@@ -289,17 +288,11 @@ def _example(graph: Graph) -> str:
 
 def _lines(what: str) -> Any:
     """Progress as lines of text."""
-    text = os.environ.get("OMNIGRAPH_PROGRESS_SECONDS", "30")
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds < float("inf"):
-        raise InvalidArgument(f"OMNIGRAPH_PROGRESS_SECONDS is {text!r}", hint="seconds between lines; 0 for none")
+    from omnigraph.pipeline.phases import EverySeconds, progress_seconds
+
+    seconds = progress_seconds()
     if not seconds:
         return None
-    from omnigraph.pipeline.phases import EverySeconds
-
     begun = time.monotonic()
 
     def report(done: int, total: int) -> None:
