@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -341,6 +342,27 @@ def test_frames_of_the_users_session_are_welcome(spark: Any, tmp_path: Path, gra
     text = "sources: {people: {python: 'own:people'}}\nsteps: {a: select * from people}\nnodes: {Person: {input: a}}"
     run(spark, graph, tmp_path, text)
     assert rows(graph, "node:Person", "name") == [("Ada",)]
+
+
+def test_two_jobs_with_the_same_names_at_once(spark: Any, tmp_path: Path, graph: Graph) -> None:
+    """Each run has views of its own, and both are on the branch: nobody waits for ever, and nobody is lost."""
+
+    def job(person: str) -> str:
+        made = "select name from people" if person == "x" else "select concat(name, '') as name from people"
+        return f"""
+sources: {{one: people.jsonl}}
+steps:
+  people: select '{person}' as name, land from one limit 1
+  made: {made}
+  knows: select name, uuid() as token from made
+nodes: {{Person: {{input: knows}}}}
+"""
+
+    with ThreadPoolExecutor(2) as pool:
+        results = list(pool.map(lambda person: run(spark, graph, tmp_path, job(person)), ("x", "y")))
+    assert [dict(result.nodes) for result in results] == [{"Person": 1}, {"Person": 1}]
+    assert rows(graph, "node:Person", "name") == [("x",), ("y",)]
+    assert len(graph.commits.list()) == 3
 
 
 PAGE = Path(__file__).parents[2] / "docs/user/steps.md"

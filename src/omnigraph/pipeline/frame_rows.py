@@ -11,12 +11,14 @@ import pyarrow as pa
 from omnigraph.errors import InvalidArgument
 from omnigraph.execution.spark.versions import arrow_schema, spark_schema
 from omnigraph.pipeline.selection import PLACE, Selection, computed, quoted, require_known
+from omnigraph.pipeline.spark_session import frame_of
 from omnigraph.schema.catalog import EntityType
 from omnigraph.write.inputs.expectations import IGNORE, REFUSE, UNKNOWN, Expectation
 from omnigraph.write.rows import known_fields
+from omnigraph.write.sources import table_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,14 @@ class Rows:
     def is_selected(self) -> bool:
         """Whether Spark SQL chooses rows or computes values, or text has to be read."""
         return self.where is not None or bool(self.cast) or bool(self.expect) or bool(self.text)
+
+
+def local_frame(spark: SparkSession, rows: Any, what: str) -> DataFrame | None:
+    """A table of pyarrow, pandas or polars as a DataFrame; None for anything else."""
+    is_pandas = type(rows).__module__.partition(".")[0] == "pandas"
+    if not (is_pandas or isinstance(rows, pa.Table) or hasattr(rows, "__arrow_c_stream__")):
+        return None
+    return frame_of(spark, table_of(what, rows))
 
 
 def row_frame(

@@ -9,15 +9,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from omnigraph.errors import InvalidArgument, JobError, UnknownField
 from omnigraph.execution.spark.refusals import reason_in, refusal_in
 from omnigraph.graph import Graph
 from omnigraph.pipeline.added_properties import add_properties
 from omnigraph.pipeline.bulk_load import BulkLoad, FrameSource
 from omnigraph.pipeline.cdc_frames import ChangeFrame, Changes, file_changes, frame_changes
-from omnigraph.pipeline.frame_rows import Rows, row_frame
+from omnigraph.pipeline.frame_rows import Rows, local_frame, row_frame
 from omnigraph.pipeline.job_model import Job, JobSource
 from omnigraph.pipeline.phases import Phases
 from omnigraph.pipeline.reading import lines_begun
@@ -27,7 +25,7 @@ from omnigraph.pipeline.selection import selected_frame
 from omnigraph.pipeline.settle import LoadTerms
 from omnigraph.pipeline.source_checks import MAX_PARTITIONS, CheckScratch
 from omnigraph.pipeline.sources import Split, plan_splits
-from omnigraph.pipeline.spark_session import frame_of, work_session
+from omnigraph.pipeline.spark_session import work_session
 from omnigraph.pipeline.step_frames import StepFrames
 from omnigraph.pipeline.task_runner import TaskRunner
 from omnigraph.schema.catalog import Catalog, EntityType
@@ -41,7 +39,7 @@ from omnigraph.write.inputs.source_files import Files
 from omnigraph.write.inputs.tables import JSON, JSONL
 from omnigraph.write.load import MERGE
 from omnigraph.write.rows import known_fields
-from omnigraph.write.sources import entity_named, table_of
+from omnigraph.write.sources import entity_named
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -141,10 +139,9 @@ def _frame(spark: SparkSession, value: Any) -> DataFrame:
     if hasattr(value, "mapInArrow"):
         frame: DataFrame = value
         return frame
-    if isinstance(value, pa.Table) or hasattr(value, "__arrow_c_stream__"):
-        return frame_of(spark, pa.table(value))
-    if type(value).__module__.partition(".")[0] == "pandas":
-        return frame_of(spark, table_of("the frame", value))
+    found = local_frame(spark, value, "the frame")
+    if found is not None:
+        return found
     raise InvalidArgument(
         f"cannot load {type(value).__name__}",
         hint="pass paths, a Spark DataFrame, or a pyarrow, pandas or polars table",

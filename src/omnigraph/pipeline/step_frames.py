@@ -22,7 +22,7 @@ from omnigraph.execution.spark.job_scope import job_scope
 from omnigraph.execution.spark.refusals import reason_in, refusal_in
 from omnigraph.execution.spark.versions import is_connect
 from omnigraph.pipeline.cdc_frames import Changes
-from omnigraph.pipeline.frame_rows import Rows, numbered
+from omnigraph.pipeline.frame_rows import Rows, local_frame, numbered
 from omnigraph.pipeline.job_model import Job, JobSource, NamedSource, Origin, Sql, Step
 from omnigraph.pipeline.job_sources import named_files
 from omnigraph.pipeline.phases import Phases
@@ -30,14 +30,13 @@ from omnigraph.pipeline.row_schema import require_mapped_members, row_schema, sp
 from omnigraph.pipeline.selection import PLACE, Selection, computed, raw_rows, require_known
 from omnigraph.pipeline.source_checks import MAX_PARTITIONS, CheckedRows, CheckScratch, RowChecks
 from omnigraph.pipeline.sources import plan_splits
-from omnigraph.pipeline.spark_session import frame_of, work_session
+from omnigraph.pipeline.spark_session import work_session
 from omnigraph.pipeline.step_graph import ordered_steps, uses
 from omnigraph.pipeline.user_functions import call, load_function
 from omnigraph.write.inputs.expectations import Expectation
 from omnigraph.write.inputs.s3_access import S3Access
 from omnigraph.write.inputs.source_files import Files
 from omnigraph.write.inputs.tables import JSON, JSONL
-from omnigraph.write.sources import table_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -216,10 +215,9 @@ class StepFrames:
                 raise origin.error(f"{what} gives rows of another session", "make them of the session that it is given")
             frame: DataFrame = made
             return frame
-        if isinstance(made, pa.Table) or hasattr(made, "__arrow_c_stream__"):
-            return frame_of(self._spark, pa.table(made))
-        if type(made).__module__.partition(".")[0] == "pandas":
-            return frame_of(self._spark, table_of(what, made))
+        found = local_frame(self._spark, made, what)
+        if found is not None:
+            return found
         raise origin.error(f"{what} gives {type(made).__name__}", "return a DataFrame of Spark, pandas or polars")
 
 
