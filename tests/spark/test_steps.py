@@ -290,14 +290,11 @@ def test_mistakes_that_spark_and_python_find(spark: Any, tmp_path: Path, graph: 
     """They are refused before anything is computed, at their place in the file."""
     for steps, line, column, words in (
         ("  a:\n    sql: |\n      select no,\n        nobody from orders", 7, 9, "nobody"),
-        ("  a: select no, nobody from orders", 4, 17, "nobody"),
         ("  a: 'select no no2 no3 from orders'", 4, 21, "PARSE_SYNTAX_ERROR"),
         ("  a: select no, no from orders", 4, 3, "two columns 'no'"),
         ("  a: {sql: select no from orders, expect: [{rule: nobody > 1}]}", 4, 3, "nobody"),
         ("  a: {python: 'shop:broken', inputs: orders}", 4, 3, "the step 'a' failed: ZeroDivisionError"),
         ("  a: {python: 'shop:number', inputs: orders}", 4, 3, "the step 'a' gives int"),
-        ("  a: {python: 'shop:nothing', inputs: orders}", 4, 3, "shop has no function 'nothing'"),
-        ("  a: {python: 'no_shop:a', inputs: orders}", 4, 3, "no_shop cannot be imported: ModuleNotFoundError"),
     ):
         with pytest.raises(JobError, match=words) as refused:
             run(spark, graph, tmp_path, HEAD + "steps:\n" + steps + LOADED)
@@ -306,11 +303,21 @@ def test_mistakes_that_spark_and_python_find(spark: Any, tmp_path: Path, graph: 
         assert (span.line, span.column) == (line, column), (steps, str(refused.value))
     with pytest.raises(OmnigraphError, match="DIVIDE_BY_ZERO"):
         run(spark, graph, tmp_path, HEAD + "steps:\n  a: select bigint(no) / 0 as total from orders" + LOADED)
-    broken = job_of(tmp_path, HEAD + "steps:\n  a: {python: 'shop:nothing', inputs: orders}" + LOADED)
-    assert "shop has no function 'nothing'" in pipeline.validate(broken, graph)[0]
-    missing = job_of(tmp_path, "sources: {orders: none.csv}" + LOADED.replace("a}", "orders}"))
-    assert "none.csv" in pipeline.validate(missing, graph)[0]
     assert len(graph.commits.list()) == 1
+
+
+def test_what_is_found_without_spark(tmp_path: Path, graph: Graph) -> None:
+    step = HEAD + "steps:\n  a: {{python: '{}', inputs: orders}}" + LOADED
+    for text, words in (
+        (step.format("shop:nothing"), "shop has no function 'nothing'"),
+        (step.format("no_shop:a"), "no_shop cannot be imported: ModuleNotFoundError"),
+        ("sources: {a: none.csv}" + LOADED, "none.csv"),
+        ("sources: {a: {python: 'shop:nothing'}}" + LOADED, "shop has no function 'nothing'"),
+        (HEAD + "nodes: {Order: {input: orders, columns: {nobody: no}}}", "nobody"),
+        (HEAD + "nodes: {Ordr: {input: orders}}", "Ordr"),
+    ):
+        [found] = pipeline.validate(job_of(tmp_path, text), graph)
+        assert words in found
 
 
 def test_rows_of_dataframes_have_options_too(spark: Any, tmp_path: Path, graph: Graph) -> None:
