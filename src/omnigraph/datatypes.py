@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -16,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 MAX_VECTOR_DIMENSION = 2**31 - 1
+_FINE = re.compile(r"[.,][0-9]{3}[0-9]*[1-9]")
 EPOCH_DATE = dt.date(1970, 1, 1)
 EPOCH_DATETIME = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
@@ -139,10 +141,66 @@ def _float_text(value: float, scalar: Scalar) -> str:
     return text.removesuffix(".0")
 
 
+class TooPrecise(ValueError):
+    """A moment that lies between two milliseconds: a DateTime cannot hold it, and none is cut silently."""
+
+    def __init__(self) -> None:
+        super().__init__("is finer than a millisecond, which is all that a DateTime holds")
+
+
 def datetime_to_ms(value: dt.datetime) -> int:
-    """Milliseconds since the epoch; a naive value is taken as UTC."""
+    """Milliseconds since the epoch; a naive value is taken as UTC. Raises `TooPrecise`."""
     aware = value if value.tzinfo else value.replace(tzinfo=dt.UTC)
-    return (aware - EPOCH_DATETIME) // dt.timedelta(milliseconds=1)
+    found, rest = divmod(aware - EPOCH_DATETIME, dt.timedelta(milliseconds=1))
+    if rest:
+        raise TooPrecise
+    return found
+
+
+def parse_datetime(text: str) -> dt.datetime:
+    """The moment that an ISO text names. Raises `TooPrecise`, or another `ValueError`."""
+    found = dt.datetime.fromisoformat(text)
+    if _FINE.search(text):
+        raise TooPrecise
+    return found
+
+
+def in_own_width(column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
+    """A column whose F32 values are the 64-bit numbers of the same digits: 0.1 and not 0.10000000149011612.
+
+    For what is printed; lists, vectors and structs too.
+    """
+    wide = _replaced(column.type, pa.float64())
+    if wide == column.type:
+        return column
+    if column.null_count == len(column):  # Arrow reads the items of vectors also where there are none
+        return pa.nulls(len(column), wide)
+    return column.cast(_replaced(column.type, pa.string())).cast(wide)
+
+
+def f32_digits(value: Any) -> Any:
+    """A value of an F32 property, or a list of them, as the 64-bit numbers of the same digits."""
+    if isinstance(value, list):
+        return [f32_digits(each) for each in value]
+    return float(str(np.float32(value))) if isinstance(value, float) else value
+
+
+def in_own_widths(table: pa.Table) -> pa.Table:
+    """`in_own_width` of every column."""
+    return pa.table({name: in_own_width(table[name]) for name in table.column_names})
+
+
+def _replaced(kind: pa.DataType, by: pa.DataType) -> pa.DataType:
+    """A type with another one in the place of F32."""
+    if kind == pa.float32():
+        return by
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(kind.value_field.with_type(_replaced(kind.value_type, by)), kind.list_size)
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_replaced(kind.value_type, by)))
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_replaced(field.type, by)) for field in kind])
+    return kind
 
 
 def whole(column: pa.ChunkedArray | pa.Array) -> pa.Array:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import IO, Any
+from typing import IO, Annotated, Any, Literal
 
 import pyarrow as pa
 
@@ -17,10 +17,11 @@ from omnigraph.execution.arrow.engine import ArrowExecutor
 from omnigraph.execution.explanation import Explanation
 from omnigraph.execution.result import Result, ResultStream
 from omnigraph.handles.analytics import Analytics
+from omnigraph.handles.arguments import AtLeast, Count, EntityId, Remedy, checked
 from omnigraph.handles.blobs import Blobs
 from omnigraph.handles.branches import Branches
 from omnigraph.handles.commits import Commits
-from omnigraph.handles.engines import find_engine, holds_spark_frames
+from omnigraph.handles.engines import Engine, find_engine, holds_spark_frames
 from omnigraph.handles.maintenance import Maintenance
 from omnigraph.handles.queries import Queries, source_of, text_of
 from omnigraph.handles.recovery import RecoveryLog
@@ -29,25 +30,41 @@ from omnigraph.handles.tags import TagNames
 from omnigraph.query import bind_params
 from omnigraph.query.ir import QueryIR
 from omnigraph.schema.catalog import Catalog
+from omnigraph.schema.identity import id_text
 from omnigraph.storage.layout import GraphRoot
 from omnigraph.storage.lookup import in_list
-from omnigraph.versioning.changes import ChangeFilter, EntityChange, Feed, changes_between
+from omnigraph.versioning.changes import ChangeFilter, EntityChange, Feed, Kind, Op, changes_between, require_types
 from omnigraph.versioning.manifest import ManifestState
 from omnigraph.versioning.refs import MAIN
-from omnigraph.versioning.repository import Repository, Target
+from omnigraph.versioning.repository import Repository
 from omnigraph.versioning.snapshot import Snapshot, TableEntry
 from omnigraph.versioning.staging import open_table
 from omnigraph.versioning.stamp import INTERNAL_SCHEMA_VERSION
 from omnigraph.versioning.store import GraphStore, Settings
+from omnigraph.versioning.targets import Target
 from omnigraph.write.attempts import reprepared
 from omnigraph.write.create import create_graph
 from omnigraph.write.delete import DeleteResult, delete_entities
-from omnigraph.write.export import ExportResult, export_rows
-from omnigraph.write.load import APPEND, OVERWRITE, LoadRequest, LoadResult, load_rows
+from omnigraph.write.export import ExportResult, Format, export_rows
+from omnigraph.write.load import APPEND, OVERWRITE, LoadRequest, LoadResult, Mode, load_rows, silent
+from omnigraph.write.merge import MergeResult
+from omnigraph.write.merge_conflicts import Strategy
 from omnigraph.write.mutate import MutationRequest, MutationResult, mutate
 from omnigraph.write.sources import holds_few_rows, inputs_of
+from omnigraph.write.undo import (
+    Author,
+    RestoreResult,
+    cherry_pick,
+    restore_graph,
+    restore_rows,
+    revert_commit,
+    terms_of,
+)
+
+QueryName = Annotated[str | None, Remedy("parameters have a name of their own: params={...}")]
 
 
+@checked
 class Graph:
     """A graph on a local path, `file://` or `s3://`.
 
@@ -79,10 +96,10 @@ class Graph:
         return cls(create_graph(GraphRoot.parse(uri), text, schema_path=path, actor=actor))
 
     @classmethod
-    def open(cls, uri: str | os.PathLike[str], mode: str = "rw", *, settings: Settings | None = None) -> Graph:
+    def open(
+        cls, uri: str | os.PathLike[str], mode: Literal["rw", "ro"] = "rw", *, settings: Settings | None = None
+    ) -> Graph:
         """Open a graph for reading and writing (`rw`) or for reading only (`ro`)."""
-        if mode not in ("rw", "ro"):
-            raise InvalidArgument(f"mode {mode!r} is unknown", hint="use 'rw' or 'ro'")
         graph = cls(GraphStore(GraphRoot.parse(uri), read_only=mode == "ro", settings=settings))
         graph._repository.head(MAIN)
         if mode == "rw":
@@ -107,27 +124,33 @@ class Graph:
     # --- writing --------------------------------------------------------------------------------------------------
 
     def load(
-        self, data: Any, mode: str = "append", branch: str = MAIN, from_branch: str | None = None,
-        actor: str | None = None, engine: str = "auto", *, message: str | None = None,
-        expect_head: str | None = None, **options: Any,
+        self, data: Any, mode: Mode = "append", branch: str = MAIN, from_branch: str | None = None,
+        actor: str | None = None, engine: Engine = "auto", *, message: str | None = None,
+        expect_head: str | None = None, idempotency_key: str | None = None, dry_run: bool = False,
+        max_errors: Annotated[int, AtLeast(0)] | None = None, ignore_unknown: bool = False, dedupe_edges: bool = False,
+        progress: Callable[[int], None] | None = None,
     ) -> LoadResult:  # fmt: skip
         """Write nodes and edges in one commit.
 
         `data` is a path, several paths, an iterable of envelope rows, or a mapping of type name to a path, a frame
         (pyarrow, pandas, polars) or a list of dicts. `append` refuses ids that exist, `merge` replaces them,
         `overwrite` replaces every row of the types given. `from_branch` forks `branch` when it does not exist yet.
-        Further options: `dry_run`, `max_errors` (leave out so many bad rows), `ignore_unknown`, `idempotency_key`,
-        `dedupe_edges` (skip edges without a key that are there already) and `progress` (called with numbers of bytes).
-        `engine` is `arrow` (this process), `spark`, or `auto`: Spark
-        when a frame is a Spark DataFrame.
+        `dry_run` checks everything and writes nothing, `max_errors` leaves out so many bad rows, `ignore_unknown` skips
+        columns that a type does not have, `dedupe_edges` edges without a key that are there already. The branch applies
+        a load with an `idempotency_key` once, and refuses one that expects another head. `progress` is called with
+        numbers of bytes. `engine` is `arrow` (this process), `spark`, or `auto`: Spark when a frame is one of Spark.
         """
         if engine == "spark" or (engine == "auto" and holds_spark_frames(data)):
-            return self._load_on_spark(data, mode, branch, from_branch, actor, message, expect_head, options)
-        if engine not in ("auto", "arrow"):
-            find_engine(engine)
+            done: LoadResult = find_engine("spark").load(
+                self, data, mode, branch, from_branch=from_branch, actor=actor, message=message,
+                expect_head=expect_head, idempotency_key=idempotency_key, dry_run=dry_run, max_errors=max_errors,
+                ignore_unknown=ignore_unknown, dedupe_edges=dedupe_edges, progress=progress,
+            )  # fmt: skip
+            return done
         request = LoadRequest(
             inputs=inputs_of(data), mode=mode, branch=branch, actor=actor, message=message, expect_head=expect_head,
-            is_small=holds_few_rows(data), **options,
+            idempotency_key=idempotency_key, dry_run=dry_run, max_errors=max_errors, ignore_unknown=ignore_unknown,
+            dedupe_edges=dedupe_edges, progress=progress or silent, is_small=holds_few_rows(data),
         )  # fmt: skip
         created = self.fork_if_missing(branch, from_branch)
 
@@ -145,23 +168,15 @@ class Graph:
             self._repository.refs.delete(branch)
         return replace(result, base_branch=from_branch, branch_created=created)
 
-    def _load_on_spark(
-        self, data: Any, mode: str, branch: str, from_branch: str | None, actor: str | None, message: str | None,
-        expect_head: str | None, options: Mapping[str, Any],
-    ) -> LoadResult:  # fmt: skip
-        options = {**options, "expect_head": expect_head}
-        result: LoadResult = find_engine("spark").load(self, data, mode, branch, from_branch, actor, message, options)
-        return result
-
     @property
     def spark(self) -> Any:
         """The graph on Spark: DataFrames, SQL views, analytics. Needs `omnigraph[spark]`."""
         return find_engine("spark").view(self)
 
     def mutate(
-        self, query: str | os.PathLike[str], name: str | None = None, params: Mapping[str, Any] | None = None,
+        self, query: str | os.PathLike[str], name: QueryName = None, params: Mapping[str, Any] | None = None,
         branch: str = MAIN, actor: str | None = None, expect_head: str | None = None, *, message: str | None = None,
-        idempotency_key: str | None = None, max_entities: int | None = None,
+        idempotency_key: str | None = None, max_entities: Annotated[int, AtLeast(0)] | None = None,
     ) -> MutationResult:  # fmt: skip
         """Run one mutation of a `.gq` text or file as one commit; no commit when nothing matches.
 
@@ -197,52 +212,98 @@ class Graph:
     def delete(
         self,
         type_name: str,
-        ids: Sequence[str],
+        ids: Sequence[EntityId],
         branch: str = MAIN,
         actor: str | None = None,
         *,
         message: str | None = None,
     ) -> DeleteResult:
-        """Remove entities by id in one commit; removing a node removes every edge that touches it."""
+        """Remove entities by id, or by the value of their key; removing a node removes every edge that touches it."""
         return delete_entities(self._repository, type_name, ids, branch=branch, actor=actor, message=message)
 
+    def revert(
+        self, commit_id: str, branch: str = MAIN, *, strategy: Strategy = None, dry_run: bool = False,
+        actor: str | None = None, message: str | None = None,
+    ) -> MergeResult:  # fmt: skip
+        """Take back what a commit of a branch changed, as a new commit; what was changed since stays.
+
+        Entities that were changed again are conflicts, which `strategy` decides: `ours` keeps them, `theirs` takes them
+        back all the same. `dry_run` only tells.
+        """
+        terms = terms_of(strategy, property_level=True)
+        author = Author(actor=actor, message=message)
+        return reprepared(
+            lambda _: revert_commit(self._repository, commit_id, branch, terms=terms, author=author, dry_run=dry_run),
+            fresh_first=True,
+        )
+
+    def cherry_pick(
+        self, commit_id: str, branch: str = MAIN, *, strategy: Strategy = None, dry_run: bool = False,
+        actor: str | None = None, message: str | None = None,
+    ) -> MergeResult:  # fmt: skip
+        """Make the changes of one commit, of whatever branch, on `branch` too, as a new commit."""
+        terms = terms_of(strategy, property_level=True)
+        author = Author(actor=actor, message=message)
+        return reprepared(
+            lambda _: cherry_pick(self._repository, commit_id, branch, terms=terms, author=author, dry_run=dry_run),
+            fresh_first=True,
+        )
+
+    def restore(
+        self, at: Target, branch: str = MAIN, *, types: Sequence[str] = (),
+        ids: Mapping[str, Sequence[EntityId]] | None = None, dry_run: bool = False, actor: str | None = None,
+        message: str | None = None,
+    ) -> RestoreResult:  # fmt: skip
+        """Make a branch what a target was, as a new commit: all of it, the rows of some types, or some entities.
+
+        The whole graph comes back with its schema. `types` and `ids` (by type) keep the present schema, and what they
+        bring back is checked like any other write. Nothing is lost: the state before is a commit like every other.
+        """
+        author = Author(actor=actor, message=message)
+        if not types and ids is None:
+            return restore_graph(self._repository, at, branch, author=author, dry_run=dry_run)
+        wanted: dict[str, Sequence[EntityId] | None] = {**(ids or {}), **dict.fromkeys(types)}
+        return restore_rows(self._repository, at, branch, wanted, author=author, dry_run=dry_run)
+
     def export(
-        self, target: str | os.PathLike[str] | IO[bytes], format: str = "jsonl", *, branch: str | None = None,
-        snapshot: Target = None, types: Sequence[str] | None = None,
+        self, target: str | os.PathLike[str] | IO[bytes], format: Format = "jsonl", *, branch: str | None = None,
+        snapshot: Target = None, at: Target = None, types: Sequence[str] | None = None,
     ) -> ExportResult:  # fmt: skip
         """Write rows as JSON lines (a file or stream), Parquet or CSV (a directory with a file per type)."""
-        if branch is not None and snapshot is not None:
-            raise InvalidArgument("give a branch or a snapshot, not both")
-        state = self._repository.resolve(branch if snapshot is None else snapshot)
+        given = [each for each in (branch, snapshot, at) if each is not None]
+        if len(given) > 1:
+            raise InvalidArgument("an export reads one state, and several are named", hint="give `at` alone")
+        state = self._repository.resolve(given[0] if given else None)
         with self._repository.reading(state):
             return export_rows(self._store, state, target, format=format, types=types)
 
     # --- querying -------------------------------------------------------------------------------------------------
 
     def query(
-        self, query: str | os.PathLike[str], name: str | None = None, params: Mapping[str, Any] | None = None,
-        branch: str | None = None, snapshot: Target = None, at: dt.datetime | None = None, *, engine: str = "arrow",
+        self, query: str | os.PathLike[str], name: QueryName = None, params: Mapping[str, Any] | None = None,
+        branch: str | None = None, snapshot: Target = None, at: Target = None, *, engine: Engine = "arrow",
     ) -> Result:  # fmt: skip
         """Answer one query of a `.gq` text, file or directory from one snapshot.
 
-        `name` chooses among several queries. `branch` reads a branch's head, `snapshot` any other target, `at` a
-        branch as it was at a moment. `engine` is `arrow` (this process) or `spark`; the rows are the same.
+        `name` chooses among several queries. `at` says what is read: a branch, tag, version, moment, a commit id or its
+        beginning, or a text such as `dev@17` or `main~1`; main's head without it. `engine` is `arrow` (this process) or
+        `spark`; the rows are the same.
         """
         return self._asking.ask(query, name, params or {}, branch, snapshot, at, engine)
 
     def stream(
-        self, query: str | os.PathLike[str], name: str | None = None, params: Mapping[str, Any] | None = None,
-        branch: str | None = None, snapshot: Target = None, at: dt.datetime | None = None, *, max_rows: int = 65_536,
+        self, query: str | os.PathLike[str], name: QueryName = None, params: Mapping[str, Any] | None = None,
+        branch: str | None = None, snapshot: Target = None, at: Target = None, *, max_rows: Count = 65_536,
     ) -> ResultStream:  # fmt: skip
         """Answer like `query`, in Arrow batches of at most `max_rows` rows that are made when they are asked for."""
         return self._asking.stream(query, name, params or {}, branch, snapshot, at, max_rows)
 
     def explain(
-        self, query: str | os.PathLike[str], name: str | None = None, params: Mapping[str, Any] | None = None,
-        branch: str | None = None, snapshot: Target = None, *, analyze: bool = False,
+        self, query: str | os.PathLike[str], name: QueryName = None, params: Mapping[str, Any] | None = None,
+        branch: str | None = None, snapshot: Target = None, *, at: Target = None, analyze: bool = False,
     ) -> Explanation:  # fmt: skip
         """What a query means and the plan it follows; with `analyze` it is run, and each operator measured."""
-        return self._asking.explain(query, name, params, branch, snapshot, analyze=analyze)
+        return self._asking.explain(query, name, params, branch, snapshot, at, analyze=analyze)
 
     def _data(self, at: Target) -> GraphData:
         state = self._repository.resolve(at)
@@ -264,10 +325,13 @@ class Graph:
         """A branch as it was at a moment; a time without a zone is in UTC."""
         return self._repository.at_time(moment, branch).snapshot
 
-    def entity_at(self, table_key: str, entity_id: str, version: Target = None) -> dict[str, Any] | None:
+    def entity_at(
+        self, table_key: str, entity_id: EntityId, at: Target = None, *, version: Target = None
+    ) -> dict[str, Any] | None:
         """One entity, with its public property names, as of a target; None when it does not exist there."""
-        state = self._repository.resolve(version)
-        rows = self._public_rows(state, table_key, where=in_list("id", [entity_id]))
+        state = self._repository.resolve(version if at is None else at)
+        entity = self._store.catalog(state.schema_hash).entity(table_key)
+        rows = self._public_rows(state, table_key, where=in_list("id", [id_text(entity, entity_id)]))
         found: list[dict[str, Any]] = rows.to_pylist()
         return found[0] if found else None
 
@@ -277,7 +341,8 @@ class Graph:
 
     def table(self, table_key: str, at: Target = None) -> tuple[str, int]:
         """The Lance dataset URI and version behind a type, for tools that read Lance themselves."""
-        entry = self._repository.resolve(at).snapshot.table(table_key)
+        state = self._repository.resolve(at)
+        entry = state.snapshot.table(self._store.catalog(state.schema_hash).entity(table_key).table_key)
         return self._store.root.join(entry.location), entry.staged_version
 
     def catalog(self, at: Target = None) -> Catalog:
@@ -287,29 +352,32 @@ class Graph:
     # --- what changed ---------------------------------------------------------------------------------------------
 
     def diff(
-        self, a: Target, b: Target = None, *, kinds: tuple[str, ...] = (), types: tuple[str, ...] = (),
-        ops: tuple[str, ...] = (),
+        self, a: Target, b: Target = None, *, kinds: Sequence[Kind] = (), types: Sequence[str] = (),
+        ops: Sequence[Op] = (),
     ) -> Iterator[EntityChange]:  # fmt: skip
         """What would turn target `a` into target `b`, entity by entity: nodes before edges, then by type and id."""
         base, head = self._repository.resolve(a), self._repository.resolve(b)
-        found = changes_between(self._store, base, head, ChangeFilter(kinds, types, ops))
+        require_types(self._store, head, types)
+        found = changes_between(self._store, base, head, ChangeFilter(tuple(kinds), tuple(types), tuple(ops)))
         return self._repository.read_through(found, base, head)
 
     def changes(
-        self, cursor: str | None = None, start: str = "now", branch: str = MAIN, *, limit: int | None = None,
-        kinds: tuple[str, ...] = (), types: tuple[str, ...] = (), ops: tuple[str, ...] = (),
+        self, cursor: str | None = None, start: str = "now", branch: str = MAIN, *, limit: Count | None = None,
+        kinds: Sequence[Kind] = (), types: Sequence[str] = (), ops: Sequence[Op] = (),
     ) -> Feed:  # fmt: skip
         """The commits of a branch after a cursor, oldest first, each with what it changed.
 
         Without a cursor the feed begins `now`, at the `beginning`, or `after:<commit id>`. Keep the cursor of a block
         once you have dealt with it: whoever crashes and resumes sees every commit at least once, in order.
         """
-        wanted = ChangeFilter(kinds, types, ops)
+        if cursor is None:  # a feed that goes on was checked when it began
+            require_types(self._store, self._repository.head(branch), types)
+        wanted = ChangeFilter(tuple(kinds), tuple(types), tuple(ops))
         return Feed(self._repository, branch=branch, cursor=cursor, start=start, wanted=wanted, limit=limit)
 
     def _public_rows(self, state: ManifestState, table_key: str, *, where: str | None) -> pa.Table:
-        entry: TableEntry = state.snapshot.table(table_key)
-        entity = self._store.catalog(state.schema_hash).type_of(table_key)
+        entity = self._store.catalog(state.schema_hash).entity(table_key)
+        entry: TableEntry = state.snapshot.table(entity.table_key)
         names = {p.column: p.name for p in entity.properties}
         columns = [f.name for f in entity.arrow_schema]
         with self._repository.reading(state):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,20 @@ def test_small_fragments_between_large_ones_are_not_worked_on_again_and_again(tm
     assert first.commit is not None
     assert graph.maintenance.optimize(target_rows=100).commit is None
     check_every_version(graph.uri)
+
+
+def test_blobs_are_compacted_with_their_values(tmp_path: Path) -> None:
+    graph = Graph.init(tmp_path / "g", "node Doc { name: String @key  body: Blob? }")
+    bodies = {f"d{i}": bytes([i]) * (i * 3_000) for i in range(12)} | {"empty": b"", "none": None}
+    for name, body in bodies.items():
+        text = None if body is None else f"base64:{base64.b64encode(body).decode()}"
+        graph.load([{"type": "Doc", "data": {"name": name, "body": text}}])
+    graph.delete("Doc", ["d3"])
+    report = graph.maintenance.optimize()
+    assert [table.committed for table in report.tables] == [True]
+    reopened = Graph.open(graph.uri)
+    found = {name: reopened.blobs.get("node:Doc", name, "body") for name in bodies if name != "d3"}
+    assert found == {name: body for name, body in bodies.items() if name != "d3"}
 
 
 def test_an_empty_graph_is_left_alone(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from omnigraph import Graph
-from omnigraph.errors import HistoricalVersionReclaimed, NotFound
+from omnigraph.errors import HistoricalVersionReclaimed, NotFound, StoreReplaced
 from omnigraph.storage import failpoints
 from omnigraph.storage.failpoints import Point
 from tests.maintenance.scenes import busy_graph, contents, leftovers, sweep
@@ -33,7 +33,7 @@ def during(point: Point, action: Callable[[], object]) -> None:
 def outcome(revive: Callable[[], object]) -> str:
     try:
         revive()
-    except (HistoricalVersionReclaimed, NotFound):
+    except (HistoricalVersionReclaimed, NotFound, StoreReplaced):
         return "refused"
     return "revived"
 

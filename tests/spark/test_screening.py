@@ -18,8 +18,10 @@ from omnigraph.pipeline import narrowing, settle
 from omnigraph.pipeline.buckets import BUCKETS, Stream, cut, read_pieces
 from omnigraph.pipeline.screening import MAX_SUSPECTS, Screened
 from omnigraph.pipeline.staging import compacted
+from omnigraph.storage.effects import MaskRows
 from omnigraph.storage.hashes import text_hashes
 from omnigraph.storage.layout import STAGING
+from omnigraph.write.transaction import WriteTxn
 from omnigraph.write.validation import Places
 
 SCHEMA = """
@@ -181,6 +183,51 @@ def test_upserts_replace_what_is_there(spark: Any, graph: Graph, twin: Graph, tm
             attempt()
         errors.append(error.value.message)
     assert errors[0] == errors[1]
+
+
+def test_replaced_rows_stay_with_the_tasks(
+    spark: Any, graph: Graph, twin: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whole fragments, parts of them, and fragments that have lost rows before; an optimize comes in between."""
+    effects: list[Any] = []
+    rounds: list[int] = []
+    judged, commit = settle.Settlement._questions, WriteTxn.commit
+    rival = Graph.open(graph.uri)
+
+    def meddle(self: Any, gathered: Any) -> Any:
+        found = judged(self, gathered)
+        rounds.append(1)
+        if len(rounds) == 2:
+            assert rival.maintenance.optimize().commit is not None
+        return found
+
+    def keep(self: Any, given: Any, *args: Any, **options: Any) -> Any:
+        if self.store.root.uri == graph.uri:
+            effects.append(given["node:Person"])
+        return commit(self, given, *args, **options)
+
+    for half in (PEOPLE.slice(0, 20), PEOPLE.slice(20)):
+        for each in (graph, twin):
+            each.load({"Person": half})
+    for each in (graph, twin):
+        each.delete("Person", ["p3", "p30", "p31"])
+    monkeypatch.setattr(settle.Settlement, "_questions", meddle)
+    monkeypatch.setattr(WriteTxn, "commit", keep)
+    start = {each.uri: each.commits.head().graph_commit_id for each in (graph, twin)}
+    for number, wanted in enumerate((range(25), range(10, 60, 3), [3, 59])):
+        some = PEOPLE.take(pa.array(list(wanted)))
+        some = some.set_column(3, "last", pa.array([f"m{number}"] * len(some)))
+        pipeline.load(spark, graph, files(tmp_path, Person=some), mode="merge")
+        twin.load(files(tmp_path, Person=some), mode="merge")
+        assert content(graph) == content(twin)
+    assert len(effects) == 4, "the second load was judged again after the optimize"
+    assert {type(each) for each in effects} == {MaskRows}
+    told = [[c.as_dict() for c in each.diff(start[each.uri], "main")] for each in (graph, twin)]
+    assert told[0] == told[1]
+    assert len(told[0]) == 38
+    graph.load([{"type": "Person", "data": {"name": "p12", "first": "x", "last": "y"}}], mode="merge")
+    assert graph.rows("node:Person").num_rows == twin.rows("node:Person").num_rows
+    assert graph.maintenance.fsck(deep=True).is_clean
 
 
 def test_overwriting_needs_all_rows_only_where_nodes_go(spark: Any, graph: Graph, twin: Graph, tmp_path: Path) -> None:

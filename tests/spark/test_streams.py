@@ -22,7 +22,7 @@ from omnigraph.execution.spark.refusals import TaskRefusal, refusal_in
 from omnigraph.execution.spark.versions import stream_limits, stream_writer_class
 from omnigraph.pipeline.changes_source import ChangeScan, ChangesStreamReader, changes_schema
 from omnigraph.storage.failpoints import VARIABLE, Point
-from tests.spark.cluster import ROOT, Driver
+from tests.spark.cluster import ROOT, Driver, descendants, kill_all
 from tests.spark.driver import events, one_commit, seen
 
 needs_limits = pytest.mark.skipif(stream_limits() is None, reason="before 4.2, Spark tells a source of no limits")
@@ -463,24 +463,52 @@ def test_a_driver_that_dies_after_the_commit_of_a_batch(graph: Graph, out: Graph
     assert len(keys(out)) == len(set(keys(out))) == (3 if one_commit() else 1)
 
 
+def kill_workers(driver: Driver, chance: random.Random, seconds: float) -> int:
+    """Kill Python workers, in which tasks run, for a while; how many were killed. Ends when the driver does."""
+    killed = 0
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            driver.process.wait(chance.uniform(0.2, 2))
+            break
+        workers = [pid for pid in descendants(driver.process.pid) if is_worker(pid)]
+        if workers and chance.random() < 0.5:
+            kill_all([chance.choice(workers)])
+            killed += 1
+    return killed
+
+
+def is_worker(pid: int) -> bool:
+    """Whether a process is one of Python's below a JVM."""
+    try:
+        return b"pyspark" in Path(f"/proc/{pid}/cmdline").read_bytes().partition(b"\0-m")[2]
+    except OSError:
+        return False
+
+
 @needs_sink
 @pytest.mark.slow
 @pytest.mark.processes
-def test_drivers_that_are_killed_at_any_moment(graph: Graph, tmp_path: Path) -> None:
-    """Rows keep coming while drivers copy them and die, most of them around the commit of a batch."""
+@pytest.mark.timeout(KILLS * 60 + 600)
+def test_drivers_and_executors_that_are_killed_at_any_moment(graph: Graph, tmp_path: Path) -> None:
+    """Rows keep coming while drivers copy them and die, most of them around the commit of a batch, and workers too."""
     chance = random.Random(17)
     outs = {way: Graph.init(tmp_path / f"out-{way}", OUT) for way in ("sink", "batch")}
     arguments = {way: (graph.uri, to.uri, str(tmp_path / f"c-{way}"), way) for way, to in outs.items()}
     points = [Point.ROWS_WRITTEN, Point.BEFORE_SWAP, Point.SWAPPED, Point.BEFORE_ACK, None]
-    for number in range(KILLS):
+    kills: Counter[str] = Counter()
+    number = 0
+    while kills.total() < KILLS:
+        number += 1
         for each in range(3):
             graph.load([person(f"k{number}.{each}", age=number), person("p1", age=1000 + number)], mode="merge")
         point = chance.choice(points)
         armed = {} if point is None else {VARIABLE: f"{point}:pause:{SECONDS}"}
         driver = Driver("local[2,4]", "stream", *arguments[["sink", "batch"][number % 2]], **armed)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            driver.process.wait(chance.uniform(8, 25))
+        kills["executors"] += kill_workers(driver, chance, chance.uniform(8, 25))
         driver.kill()
+        kills["drivers"] += 1
+    print(f"killed: {dict(kills)}")
     for way, to in outs.items():
         Driver("local[2,4]", "stream", *arguments[way]).result()
         assert delivered(to) == Counter((commit, who, op) for commit, who, op, *_ in told(graph)), way

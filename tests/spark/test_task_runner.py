@@ -119,6 +119,19 @@ def test_every_job_of_a_load_has_a_name_and_none_is_failed(spark: Any, tmp_path:
     spark.sparkContext.setLocalProperty("spark.job.description", None)
 
 
+def test_a_load_of_small_files_is_one_job(spark: Any, tmp_path: Path) -> None:
+    """Whatever the number of files: each round of tasks costs a tenth of a second, the first of a session a second."""
+    if is_connect(spark):
+        pytest.skip("a Connect client cannot ask the server for its jobs")
+    graph = Graph.init(tmp_path / "g", "node Person { name: String @key }\nedge Knows: Person -> Person")
+    for number in range(6):
+        (tmp_path / f"p{number}.csv").write_text(f"name\np{number}\n")
+    (tmp_path / "knows.jsonl").write_text('{"from": "p1", "to": "p2"}\n')
+    before = len(jobs(spark))
+    pipeline.load(spark, graph, {"Person": str(tmp_path / "p*.csv")}, {"Knows": str(tmp_path / "knows.jsonl")})
+    assert len(jobs(spark)) - before == 1
+
+
 def wait_for(folder: str, item: int) -> int:
     Path(folder, f"begun-{item}").touch()
     deadline = time.monotonic() + 60

@@ -10,10 +10,13 @@ from typing import Any
 import pytest
 
 from omnigraph import Graph
+from omnigraph.execution.analytics.view import GraphView
 from omnigraph.pipeline.settle import LoadTerms, begin_load, stage_job
 from omnigraph.pipeline.sources import Split
 from omnigraph.pipeline.staging import StageJob, stage_split
 from omnigraph.pipeline.task_runner import TaskRunner
+from omnigraph.pipeline.topology import _described
+from omnigraph.pipeline.topology_tasks import resolve_alone
 
 UNUSED = (
     "lark", "pydantic", "rich", "typer", "networkx", "scipy", "sklearn", "yaml", "pytest", "fastapi", "pyspark.pandas",
@@ -50,6 +53,32 @@ def test_a_staging_task_imports_only_what_it_uses(spark: Any, tmp_path: Path) ->
     found = {name for name in modules for unused in UNUSED if name == unused or name.startswith(f"{unused}.")}
     assert "omnigraph.pipeline.staging" in modules
     assert found == set()
+
+
+def test_building_a_topology_imports_only_what_it_uses(spark: Any, tmp_path: Path) -> None:
+    graph = Graph.init(tmp_path / "g", "node Person { name: String @key }\nedge Knows: Person -> Person")
+    graph.load([{"type": "Person", "data": {"name": "Ada"}}, {"edge": "Knows", "from": "Ada", "to": "Ada"}])
+    view = GraphView(graph.analytics._data(None), ("Knows",))
+    job, splits = _described(graph, view)
+    with own_workers(spark):
+        runner = TaskRunner(spark, "list the modules of a worker")
+        (modules,) = runner.map(resolved_and_modules(resolve_alone), [(job, splits)], "build")
+    used = {"omnigraph.execution.analytics"}
+    found = {name for name in modules for unused in UNUSED if name == unused or name.startswith(f"{unused}.")}
+    assert "omnigraph.pipeline.topology_tasks" in modules
+    assert {name for name in found if not name.startswith(tuple(used))} == set()
+
+
+def resolved_and_modules(resolve: Callable[[Any], Any]) -> Callable[[Any], list[str]]:
+    """A task that finds the ends of edges and lists the modules of its process."""
+
+    def work(given: Any) -> list[str]:
+        import sys
+
+        assert len(resolve(given)) == 1
+        return sorted(sys.modules)
+
+    return work
 
 
 class own_workers:

@@ -19,7 +19,7 @@ from typing import Any, Protocol, cast
 import typer
 
 from omnigraph.cli.output import note, print_json
-from omnigraph.errors import OmnigraphError, PreconditionFailed
+from omnigraph.errors import ArgumentRefused, InvalidArgument, OmnigraphError, PreconditionFailed
 
 TRACEBACK_VARIABLE = "OMNIGRAPH_TRACEBACK"
 FAILED, MISUSED, INTERRUPTED = 1, 2, 130
@@ -38,8 +38,18 @@ class _Misuse(Protocol):
     def format_message(self) -> str: ...
 
 
+OPTIONS = {
+    "kinds": "--kind", "types": "--type", "ops": "--op", "expect_head": "--if-commit", "from_branch": "--from",
+    "actor": "--as", "type_name": "--type", "at": "--at", "snapshot": "--at",
+}  # fmt: skip
+"""Arguments of the facade that have another name on the command line."""
+
+
 def report(error: OmnigraphError, *, json: bool) -> int:
     """Show an error of the library; returns the exit code."""
+    if isinstance(error, ArgumentRefused):
+        option = OPTIONS.get(error.argument, f"--{error.argument.replace('_', '-')}")
+        error = InvalidArgument(f"{option} {error.says}", hint=error.hint)
     if json:
         print_json(error.as_dict())
     else:
@@ -51,7 +61,7 @@ def report(error: OmnigraphError, *, json: bool) -> int:
 def report_misuse(error: Exception, *, json: bool) -> int:
     """Show what is wrong with the command line."""
     misuse = cast("_Misuse", error)
-    message = misuse.format_message()
+    message = _in_plain_words(misuse.format_message())
     context = getattr(misuse, "ctx", None)
     if json:
         print_json({"error": message, "code": "usage", "retryable": False})
@@ -60,6 +70,21 @@ def report_misuse(error: Exception, *, json: bool) -> int:
         if context is not None:
             note(f"  hint: `{context.command_path} --help` shows what it takes")
     return misuse.exit_code
+
+
+def _in_plain_words(message: str) -> str:
+    """A message without the words of the library that reads the values."""
+    for said, plain in _PHRASES:
+        message = message.replace(said, plain)
+    return message
+
+
+_PHRASES = (
+    ("Value error, ", ""),
+    ("Input should be a valid integer, unable to parse string as an integer", "a whole number is expected"),
+    ("Input should be a valid number, unable to parse string as a number", "a number is expected"),
+    ("Input should be ", "it should be "),
+)
 
 
 def report_unexpected(error: Exception, *, json: bool) -> int:

@@ -19,7 +19,9 @@ MAX_CELL = 80
 
 def envelope(result: Result) -> dict[str, Any]:
     """The whole result as one JSON object."""
-    rows = [{k: json_value(v) for k, v in row.items()} for row in result.to_pylist()]
+    from omnigraph.execution.result import printed_rows
+
+    rows = [{k: json_value(v) for k, v in row.items()} for row in printed_rows(result.table)]
     return {
         **_heading(result),
         "columns": result.columns,
@@ -48,9 +50,11 @@ def cell_text(value: Any) -> str:
 
 def print_as_table(result: Result) -> None:
     """A heading, then aligned columns; long cells are cut."""
+    from omnigraph.execution.result import printed_rows
+
     where = f"branch {result.branch}" if result.branch else f"snapshot {result.snapshot}"
     print_line(f"{counted(result.row_count, 'row')} from {where} via {result.query_name}")
-    rows = [[_cut(clean(cell_text(v))) for v in row.values()] for row in result.to_pylist()]
+    rows = [[_cut(clean(cell_text(v))) for v in row.values()] for row in printed_rows(result.table)]
     if not rows:
         print_line("(no rows)")
         return
@@ -67,7 +71,9 @@ def _cut(text: str) -> str:
 
 def print_as_kv(result: Result) -> None:
     """A block per row."""
-    for number, row in enumerate(result.to_pylist(), start=1):
+    from omnigraph.execution.result import printed_rows
+
+    for number, row in enumerate(printed_rows(result.table), start=1):
         print_line(f"row {number}")
         for name, value in row.items():
             print_line(f"  {name}: {clean(cell_text(value))}")
@@ -75,21 +81,21 @@ def print_as_kv(result: Result) -> None:
 
 def print_as_csv(result: Result | ResultStream) -> None:
     """A header and quoted cells; null is `null`, nested values are JSON."""
-    from omnigraph.execution.result import rows_of
+    from omnigraph.execution.result import printed_rows
 
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(result.columns)
     for batch in result.to_batches():
-        writer.writerows([cell_text(v) for v in row.values()] for row in rows_of(batch))
+        writer.writerows([cell_text(v) for v in row.values()] for row in printed_rows(batch))
 
 
 def print_as_jsonl(result: Result | ResultStream) -> None:
     """A line of metadata, then a line per row."""
-    from omnigraph.execution.result import rows_of
+    from omnigraph.execution.result import printed_rows
 
     print_line(json.dumps({"kind": "metadata", **_heading(result)}, ensure_ascii=False))
     for batch in result.to_batches():
-        for row in rows_of(batch):
+        for row in printed_rows(batch):
             print_line(json.dumps({k: json_value(v) for k, v in row.items()}, ensure_ascii=False))
 
 

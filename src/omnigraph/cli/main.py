@@ -15,6 +15,7 @@ from typing import Annotated, TextIO
 import typer
 
 from omnigraph.cli.commands import (
+    analytics,
     blob,
     branch,
     changes,
@@ -34,6 +35,7 @@ from omnigraph.cli.commands import (
     schema,
     shell,
     tag,
+    undo,
     upkeep,
     version,
 )
@@ -67,6 +69,7 @@ app.command("export")(export.export)
 app.add_typer(blob.app, name="blob")
 app.command("lint")(query.lint)
 app.command("explain")(query.explain)
+app.command("analytics")(analytics.analytics)
 app.command("shell")(shell.shell)
 app.command("snapshot")(data.snapshot)
 app.add_typer(branch.app, name="branch")
@@ -74,6 +77,9 @@ app.add_typer(tag.app, name="tag")
 app.add_typer(commit.app, name="commit")
 app.command("log")(log.log)
 app.command("diff")(diff.diff)
+app.command("revert")(undo.revert)
+app.command("cherry-pick")(undo.cherry_pick)
+app.command("restore")(undo.restore)
 app.add_typer(changes.app, name="changes")
 app.add_typer(schema.app, name="schema")
 app.add_typer(index.app, name="index")

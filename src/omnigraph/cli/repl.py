@@ -58,7 +58,7 @@ class Repl:
             "params": self._set_params,
             "format": self._set_format,
             "use": self._set_stored,
-            "run": lambda name: self._answer(Path(self._need_stored()), name),
+            "run": lambda name: self._answer(options.named_file(self._need_stored()), name),
             "explain": lambda _: self._set_mode("explain"),
             "analyze": lambda _: self._set_mode("analyze"),
             "timing": lambda _: self._toggle_timing(),
@@ -105,7 +105,7 @@ class Repl:
     def _answer(self, query: str | Path, name: str | None) -> None:
         target = None
         if self.at is not None:
-            target = options.snapshot_at(self.graph, self.at).commit_id
+            target = self.graph.snapshot(self.at).commit_id
         begun = time.perf_counter()
         given = self._params_of(query, name)
         if self._mode == "rows":
@@ -135,7 +135,7 @@ class Repl:
 
     def _set_at(self, target: str) -> None:
         if target:
-            options.snapshot_at(self.graph, target)
+            self.graph.snapshot(target)
         self.at, self.branch = target or None, None
 
     def _set_params(self, text: str) -> None:
@@ -153,9 +153,15 @@ class Repl:
         self.format = name
 
     def _set_stored(self, path: str) -> None:
-        if not Path(path).exists():
+        from omnigraph.write.user_files import exists
+
+        try:
+            words = shlex.split(path)
+        except ValueError as error:
+            raise InvalidArgument(f"{path!r} has an open quote", hint="close it") from error
+        if not words or not exists(words[0]):
             raise InvalidArgument(f"{path!r} does not exist", hint="name a .gq file or a directory of them")
-        self._stored = shlex.split(path)[0]
+        self._stored = words[0]
 
     def _need_stored(self) -> str:
         if self._stored is None:

@@ -6,7 +6,7 @@
      +- LanguageError        fix the text        ParseError SchemaError TypeCheckError JobError   (span, excerpt, hint)
      +- DataError            fix the rows        InvalidValue MissingValue UnknownField DuplicateKey MissingEndpoint
      |                                           CardinalityViolation ConstraintViolated   (.violations)
-     +- InvalidArgument      fix the call        (also a ValueError) CursorInvalid
+     +- InvalidArgument      fix the call        (also a ValueError) ArgumentRefused CursorInvalid
      +- ConflictError        refresh and decide  ExpectedVersionMismatch SchemaMoved KeyConflict EndpointConflict
      |                                           ConstraintConflict PreconditionFailed PublishContention NameTaken
      |                                           BranchGone BranchInUse PlanExpired PlanMoved
@@ -45,6 +45,7 @@ from omnigraph.errors.conflicts import (
     taken_text,
 )
 from omnigraph.errors.data import (
+    ArgumentRefused,
     CardinalityViolation,
     ConstraintViolated,
     CursorInvalid,
@@ -93,6 +94,7 @@ from omnigraph.errors.store import (
 )
 
 __all__ = [
+    "ArgumentRefused",
     "BranchGone",
     "BranchInUse",
     "BranchNotFound",

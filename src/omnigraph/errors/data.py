@@ -139,6 +139,15 @@ class InvalidArgument(OmnigraphError, ValueError):
     code = "invalid_argument"
 
 
+class ArgumentRefused(InvalidArgument):
+    """A method does not take a value. `argument` is what the method calls it, `says` the rest of the sentence."""
+
+    def __init__(self, function: str, argument: str, says: str, *, hint: str | None = None) -> None:
+        super().__init__(f"{function}(): {argument} {says}", hint=hint)
+        self.argument = argument
+        self.says = says
+
+
 class CursorInvalid(InvalidArgument):
     """A cursor of the change feed is damaged, or belongs to another graph, life of the branch, or filter."""
 

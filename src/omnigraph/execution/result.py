@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
+from omnigraph.datatypes import in_own_widths
+
 if TYPE_CHECKING:
     import pandas
     import polars
@@ -135,6 +137,11 @@ class ResultStream:
 
 def _handed_on(batches: Iterator[pa.RecordBatch]) -> Generator[pa.RecordBatch, None, None]:
     yield from batches
+
+
+def printed_rows(rows: pa.Table | pa.RecordBatch) -> list[dict[str, Any]]:
+    """Rows as dicts for printing: F32 values have their own digits."""
+    return rows_of(in_own_widths(pa.table(rows)))
 
 
 def rows_of(rows: pa.Table | pa.RecordBatch) -> list[dict[str, Any]]:

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from omnigraph.handles.engines import find_engine
+from omnigraph.handles.arguments import checked
+from omnigraph.handles.engines import Engine, find_engine
 from omnigraph.versioning.refs import MAIN, Branch
-from omnigraph.versioning.repository import Repository, Target
+from omnigraph.versioning.repository import Repository
+from omnigraph.versioning.targets import Target
 from omnigraph.write.merge import MergeResult, delete_merged, merge_branch
 from omnigraph.write.merge_compare import Comparing, in_process
 from omnigraph.write.merge_conflicts import Strategy
+from omnigraph.write.undo import Author, RestoreResult, restore_graph
 
 
+@checked
 class Branches:
     """`graph.branches`."""
 
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
 
-    def create(self, name: str, from_: Target = MAIN) -> Branch:
-        """A new branch from a branch, tag, commit id or manifest version."""
-        return self._repository.create_branch(name, from_)
+    def create(self, name: str, at: Target = None, *, from_: Target = None) -> Branch:
+        """A new branch that begins with a target: a branch, tag, commit, version or moment; main's head without one."""
+        return self._repository.create_branch(name, from_ if at is None else at)
 
     def list(self) -> list[Branch]:
         """All branches, main first."""
@@ -32,10 +36,18 @@ class Branches:
         """Delete a branch. Refused for main and while tags or descendants need it."""
         self._repository.refs.delete(name)
 
+    def reset(
+        self, name: str, at: Target = MAIN, *, dry_run: bool = False, actor: str | None = None,
+        message: str | None = None,
+    ) -> RestoreResult:  # fmt: skip
+        """Make a branch what a target is, as a new commit. Its own commits stay in its history."""
+        author = Author(actor=actor, message=message or f"reset {name} to {at}")
+        return restore_graph(self._repository, at, name, author=author, dry_run=dry_run)
+
     def merge(
         self, source: str, into: str = MAIN, strategy: Strategy = None, dry_run: bool = False,
         delete_branch: bool = False, property_level: bool = False, actor: str | None = None,
-        message: str | None = None, *, engine: str = "arrow",
+        message: str | None = None, *, engine: Engine = "arrow",
     ) -> MergeResult:  # fmt: skip
         """Bring the changes of `source` into `into` in one commit with two parents.
 
@@ -51,7 +63,7 @@ class Branches:
         return delete_merged(self._repository, result) if delete_branch and not dry_run else result
 
 
-def _comparing(engine: str) -> Comparing:
+def _comparing(engine: Engine) -> Comparing:
     if engine in ("arrow", "auto"):
         return in_process
     found: Comparing = find_engine(engine).comparing()

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from omnigraph.versioning.changes import ChangeFilter, EntityChange, changes_of
+from omnigraph.handles.arguments import Count, checked
+from omnigraph.versioning.changes import ChangeFilter, EntityChange, Kind, Op, changes_of, require_types
 from omnigraph.versioning.commits import GraphCommit
 from omnigraph.versioning.refs import MAIN
 from omnigraph.versioning.repository import CommitFilter, Repository
 from omnigraph.write.export_history import HistoryExport, export_history
 
 
+@checked
 class Commits:
     """`graph.commits`."""
 
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
 
-    def list(self, branch: str = MAIN, actor: str | None = None, limit: int | None = None) -> list[GraphCommit]:
+    def list(self, branch: str = MAIN, actor: str | None = None, limit: Count | None = None) -> list[GraphCommit]:
         """Commits of a branch, newest first."""
         return list(self._repository.commits(branch, CommitFilter(actor, limit)))
 
@@ -40,7 +42,11 @@ class Commits:
         return export_history(self._repository, target, branch)
 
     def changes(
-        self, commit_id: str, kinds: tuple[str, ...] = (), types: tuple[str, ...] = (), ops: tuple[str, ...] = ()
+        self, commit_id: str, kinds: Sequence[Kind] = (), types: Sequence[str] = (), ops: Sequence[Op] = ()
     ) -> tuple[EntityChange, ...]:
         """What a commit changed against its first parent: nodes before edges, then by type and id."""
-        return tuple(changes_of(self._repository, self.get(commit_id), ChangeFilter(kinds, types, ops)))
+        commit = self._repository.commit(commit_id)
+        if types:
+            require_types(self._repository.store, self._repository.head(MAIN), types)
+        wanted = ChangeFilter(tuple(kinds), tuple(types), tuple(ops))
+        return tuple(changes_of(self._repository, commit, wanted))

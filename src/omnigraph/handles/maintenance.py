@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 import warnings
+from typing import Annotated
 
 from omnigraph.errors import InvalidArgument
-from omnigraph.handles.engines import find_engine
+from omnigraph.handles.arguments import AtLeast, Count, checked
+from omnigraph.handles.engines import Engine, find_engine
 from omnigraph.maintenance.cleanup import CleanupPolicy, CleanupReport, cleanup
 from omnigraph.maintenance.fsck import FsckReport, fsck
 from omnigraph.maintenance.indices import IndexReport, IndexStatus, ensure_indices, index_status
@@ -21,6 +23,7 @@ from omnigraph.versioning.repository import Repository
 _FEW = 3
 
 
+@checked
 class Maintenance:
     """`graph.maintenance`."""
 
@@ -28,7 +31,7 @@ class Maintenance:
         self._repository = repository
         self._pace = Pace()
 
-    def ensure_indices(self, branch: str = MAIN, actor: str | None = None, *, engine: str = "arrow") -> IndexReport:
+    def ensure_indices(self, branch: str = MAIN, actor: str | None = None, *, engine: Engine = "arrow") -> IndexReport:
         """Build or extend every index that the schema asks for, in one commit that changes no answer.
 
         With `engine="spark"` the work is done by Spark tasks.
@@ -41,7 +44,7 @@ class Maintenance:
 
     def optimize(
         self, branch: str = MAIN, actor: str | None = None, *, auto: bool = False, dry_run: bool = False,
-        target_rows: int = TARGET_ROWS, engine: str = "arrow",
+        target_rows: Count = TARGET_ROWS, engine: Engine = "arrow",
     ) -> OptimizeReport:  # fmt: skip
         """Merge small fragments, drop deleted rows and extend indexes, beside writers; one commit, or none.
 
@@ -53,7 +56,7 @@ class Maintenance:
             crew=self._crew(engine),
         )  # fmt: skip
 
-    def _crew(self, engine: str) -> Crew:
+    def _crew(self, engine: Engine) -> Crew:
         if engine in ("arrow", "auto"):
             return HERE
         crew: Crew = find_engine(engine).crew(self._repository.store.root.uri)
@@ -81,8 +84,8 @@ class Maintenance:
         return stats(self._repository, branch, garbage=garbage)
 
     def cleanup(
-        self, keep: int | None = 10, older_than: dt.timedelta | float | None = None, confirm: bool = False,
-        grace: dt.timedelta | float | None = None, *, force: bool = False,
+        self, keep: Annotated[int, AtLeast(0)] | None = 10, older_than: dt.timedelta | float | None = None,
+        confirm: bool = False, grace: dt.timedelta | float | None = None, *, force: bool = False,
     ) -> CleanupReport:  # fmt: skip
         """Say what old versions and abandoned files would be deleted; with `confirm`, delete them.
 
@@ -93,7 +96,7 @@ class Maintenance:
         policy = CleanupPolicy(keep, _duration("older_than", older_than), _duration("grace", grace), force)
         if keep is not None and keep < _FEW:
             warnings.warn(
-                f"keeping {keep} versions leaves little to travel back to; 10 is recommended", UserWarning, stacklevel=2
+                f"keeping {keep} versions leaves little to travel back to; 10 is recommended", UserWarning, stacklevel=3
             )
         return cleanup(self._repository, policy, confirm=confirm)
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from omnigraph.handles.arguments import checked
 from omnigraph.versioning.recovery import PendingIntent, RecoveryRecord
 from omnigraph.versioning.repository import Repository
 
 
+@checked
 class RecoveryLog:
     """`graph.recovery`."""
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from omnigraph.handles.arguments import checked
 from omnigraph.schema.mermaid import mermaid
 from omnigraph.versioning.contracts import load_source
 from omnigraph.versioning.refs import MAIN
-from omnigraph.versioning.repository import Repository, Target
+from omnigraph.versioning.repository import Repository
+from omnigraph.versioning.targets import Target
 from omnigraph.write.schema_apply import SchemaChange, SchemaRequest, apply_schema, plan_schema
 
 
+@checked
 class Schema:
     """`graph.schema`."""
 

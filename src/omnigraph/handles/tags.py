@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from omnigraph.versioning.repository import Repository, Target
+from omnigraph.handles.arguments import checked
+from omnigraph.versioning.repository import Repository
 from omnigraph.versioning.tags import Tag
+from omnigraph.versioning.targets import Target
 
 
+@checked
 class TagNames:
     """`graph.tags`."""
 

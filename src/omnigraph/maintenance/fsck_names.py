@@ -79,7 +79,7 @@ def _lost_claims(repository: Repository) -> Iterator[LostName]:
         except CorruptGraph:  # a directory of somebody else
             continue
         path = claim_path(name, generation)
-        status = repository.claims.status(unquoted(native))
+        status = repository.claims.listed(unquoted(native))  # a damaged claim is one to report
         if not versions or status.is_closed or _is_closed(repository, name, unquoted(native)):
             continue
         branch = _read_claim(repository, path)

@@ -28,7 +28,7 @@ from omnigraph.write.inputs.expectations import ADD, IGNORE, REFUSE
 from omnigraph.write.inputs.s3_access import S3Access
 from omnigraph.write.inputs.source_files import Files
 from omnigraph.write.rows import known_fields
-from omnigraph.write.sources import entity_named, table_of
+from omnigraph.write.sources import table_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -168,7 +168,7 @@ def _property_type(column: _Column, entity: EntityType) -> PropertyType:
 
 
 def _entity(source: Any, catalog: Catalog) -> EntityType:
-    return entity_named(str(source.type_name if isinstance(source, Files) else source[0]), catalog)
+    return catalog.entity(str(source.type_name if isinstance(source, Files) else source[0]))
 
 
 def _require_additions(planned: Sequence[steps.Step]) -> None:

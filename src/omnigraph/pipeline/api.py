@@ -6,11 +6,12 @@ import datetime as dt
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from omnigraph.errors import InvalidArgument, JobError
+from omnigraph.errors import JobError
 from omnigraph.execution.spark.job_scope import Progress
 from omnigraph.graph import Graph
+from omnigraph.handles.arguments import AtLeast, checked_call
 from omnigraph.pipeline.bulk_load import run_load
 from omnigraph.pipeline.incremental import load_again, load_new_files
 from omnigraph.pipeline.job_model import Job
@@ -23,18 +24,19 @@ from omnigraph.pipeline.settle import LoadTerms, earlier_load
 from omnigraph.versioning.load_lists import LoadList
 from omnigraph.versioning.refs import MAIN
 from omnigraph.write.inputs.s3_access import S3Access
-from omnigraph.write.load import MODES, LoadResult
+from omnigraph.write.load import LoadResult, Mode
 from omnigraph.write.rejects import write_rejects
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+@checked_call
 def load(
     spark: SparkSession, graph: Graph, nodes: Mapping[str, Source] | None = None,
-    edges: Mapping[str, Source] | None = None, mode: str = "append", branch: str = MAIN, *, data: Source = None,
+    edges: Mapping[str, Source] | None = None, mode: Mode = "append", branch: str = MAIN, *, data: Source = None,
     from_branch: str | None = None, actor: str | None = None, message: str | None = None,
-    max_errors: int | None = None, dry_run: bool = False, progress: Progress | None = None,
+    max_errors: Annotated[int, AtLeast(0)] | None = None, dry_run: bool = False, progress: Progress | None = None,
     expect_head: str | None = None, idempotency_key: str | None = None, ignore_unknown: bool = False,
     dedupe_edges: bool = False,
 ) -> LoadResult:  # fmt: skip
@@ -46,8 +48,6 @@ def load(
     skips columns that a type does not have; `dedupe_edges` skips edges without a key that are there already, or came
     earlier in the load, with the same ends and property values.
     """
-    if mode not in MODES:
-        raise InvalidArgument(f"mode {mode!r} is unknown", hint=f"use one of {', '.join(MODES)}")
     terms = LoadTerms(
         mode=mode, branch=branch, actor=actor, message=message, max_errors=max_errors, dry_run=dry_run,
         expect_head=expect_head, idempotency_key=idempotency_key, ignore_unknown=ignore_unknown,

@@ -6,6 +6,7 @@ Arrow that is read by its range of bytes. The hash only says where a value goes;
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -107,6 +108,24 @@ def _room(table: pa.Table) -> int:
     around: int = table.schema.serialize().size + _DESCRIPTION * (1 + table.num_columns)
     values: int = table.nbytes
     return values + BUCKETS * around
+
+
+def pieces_of(files: Iterable[CutFile], begin: int, end: int) -> dict[Stream, list[Piece]]:
+    """Where some neighbouring buckets of each stream lie in some files."""
+    found: dict[Stream, list[Piece]] = {}
+    for file in files:
+        for stream in file.pieces:
+            piece = file.piece(stream, begin, end)
+            if piece is not None:
+                found.setdefault(stream, []).append(piece)
+    return found
+
+
+def bucket_ranges(rows: int, rows_per_task: int, slots: int) -> Iterator[tuple[int, int]]:
+    """Neighbouring buckets for a task each: full rounds of tasks, all of them as long."""
+    rounds = -(-rows // (rows_per_task * slots))
+    count = min(BUCKETS, max(1, rounds) * slots)
+    return itertools.pairwise([BUCKETS * number // count for number in range(count + 1)])
 
 
 def bucket_of(values: Sequence[str]) -> list[int]:

@@ -24,7 +24,6 @@ from omnigraph.storage.tail import EMPTY_TAIL
 from omnigraph.write.frames import is_text, property_values
 from omnigraph.write.inputs.change_events import DELETE, PRESETS, UPSERT, Cdc
 from omnigraph.write.rows import ENDPOINTS, Batch, batch_from_rows
-from omnigraph.write.sources import entity_named
 from omnigraph.write.validation import NOWHERE, Findings, Places
 
 OP, SEQUENCE = "__omnigraph_op", "__omnigraph_sequence"
@@ -97,7 +96,7 @@ class ChangeRows:
     def stage(self, job: StageJob, number: int, batches: Iterable[pa.RecordBatch]) -> StagedSplit:
         """Stage one partition of events of which each is the only one of its id."""
         found = Findings(job.limit)
-        staging = _Staging(self, job, found, entity_named(self.entity.table_key, job.store().catalog(job.schema_hash)))
+        staging = _Staging(self, job, found, job.store().catalog(job.schema_hash).entity(self.entity.table_key))
         staged = staged_rows(job, number, staging.batches(batches), found)
         key = self.entity.table_key
         removed = {key: tuple(staging.removed)} if staging.removed else {}

@@ -82,7 +82,7 @@ class Pipeline:
         self, graph: Graph | str | Path | None = None, *, directory: str | Path | None = None, **terms: Any
     ) -> None:
         file = sys._getframe(1).f_globals.get("__file__")
-        self._directory = Path(directory) if directory is not None else Path(file).parent if file else Path.cwd()
+        self._directory = str(directory if directory is not None else Path(file).parent if file else Path.cwd())
         self._graph = graph if isinstance(graph, Graph) else None
         self._uri = None if graph is None else graph.uri if isinstance(graph, Graph) else str(graph)
         self._terms = _known_terms(terms)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from omnigraph.errors import InvalidArgument
 from omnigraph.execution.arrow.governor import Limits
 from omnigraph.execution.spark.engine import SparkExecutor
 from omnigraph.execution.spark.versions import cloned, frame_on
 from omnigraph.graph import Graph
+from omnigraph.handles.arguments import checked
 from omnigraph.pipeline.api import load as bulk_load
 from omnigraph.pipeline.spark_analytics import SparkAnalytics
 from omnigraph.pipeline.spark_merge import spark_comparing
@@ -23,35 +23,28 @@ from omnigraph.pipeline.views import read_type, register_views
 from omnigraph.query.plan import QueryPlan
 from omnigraph.schema.catalog import Catalog
 from omnigraph.storage.crew import Crew
-from omnigraph.versioning.repository import Target
 from omnigraph.versioning.snapshot import Snapshot
 from omnigraph.versioning.store import GraphStore
-from omnigraph.write.load import LoadResult
+from omnigraph.versioning.targets import Target
+from omnigraph.write.load import LoadResult, Mode
 from omnigraph.write.merge_compare import Comparing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_TAKEN = {
-    "max_errors", "dry_run", "progress", "expect_head", "idempotency_key", "ignore_unknown", "dedupe_edges",
-}  # fmt: skip
-
 
 def load(
-    graph: Graph, data: Any, mode: str, branch: str, from_branch: str | None, actor: str | None, message: str | None,
-    options: Mapping[str, Any],
+    graph: Graph, data: Any, mode: Mode, branch: str, *, from_branch: str | None, actor: str | None,
+    message: str | None, expect_head: str | None, idempotency_key: str | None, dry_run: bool, max_errors: int | None,
+    ignore_unknown: bool, dedupe_edges: bool, progress: Callable[[int], None] | None,
 ) -> LoadResult:  # fmt: skip
     """`graph.load(..., engine="spark")`."""
-    unknown = sorted(k for k, v in options.items() if k not in _TAKEN and v not in (None, False))
-    if unknown:
-        raise InvalidArgument(f"engine 'spark' does not take {unknown[0]!r}", hint="use engine='arrow' for it")
     nodes, edges, files = _sorted(graph, data, branch, from_branch)
     return bulk_load(
         plain_session(), graph, nodes, edges, mode, branch, data=files, from_branch=from_branch, actor=actor,
-        message=message, max_errors=options.get("max_errors"), dry_run=bool(options.get("dry_run")),
-        progress=_tasks_only(options.get("progress")), expect_head=options.get("expect_head"),
-        idempotency_key=options.get("idempotency_key"), ignore_unknown=bool(options.get("ignore_unknown")),
-        dedupe_edges=bool(options.get("dedupe_edges")),
+        message=message, max_errors=max_errors, dry_run=dry_run, progress=_tasks_only(progress),
+        expect_head=expect_head, idempotency_key=idempotency_key, ignore_unknown=ignore_unknown,
+        dedupe_edges=dedupe_edges,
     )  # fmt: skip
 
 
@@ -95,6 +88,7 @@ def comparing() -> Comparing:
     return spark_comparing(plain_session())
 
 
+@checked
 class SparkView:
     """`graph.spark`: the graph as DataFrames, SQL views and distributed analytics."""
 

@@ -20,16 +20,18 @@ Every complaint names the line and the column of the file.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from omnigraph.errors import JobError
+from omnigraph.errors import InvalidArgument, JobError
 from omnigraph.pipeline.job_model import Job, Origin
 from omnigraph.pipeline.job_sections import SectionReader
 from omnigraph.pipeline.step_graph import require_sound
+from omnigraph.write.user_files import read_text
 
 MODES = ("append", "merge", "overwrite")
 INCREMENTAL_FILES = "files"
@@ -44,16 +46,15 @@ ROOT = (
 
 def read_job(path: str | Path) -> Job:
     """Read and check a job file: YAML, or Python that makes one `Pipeline`."""
-    file = Path(path)
-    if file.suffix == ".py" and file.exists():
-        return _python_job(file)
+    name = os.fspath(path)
+    if name.endswith(".py") and os.path.exists(name):
+        return _python_job(Path(name))
+    missing = JobError(f"there is no job file {name!r}", hint="`omnigraph pipeline init` writes one")
     try:
-        text = file.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise JobError(f"there is no job file {str(file)!r}", hint="`omnigraph pipeline init` writes one") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise JobError(f"{file} cannot be read: {error}") from error
-    return parse_job(text, file)
+        text = read_text(name, missing=missing)
+    except InvalidArgument as error:
+        raise JobError(error.message, hint=error.hint) from error
+    return parse_job(text, name)
 
 
 def _python_job(file: Path) -> Job:
@@ -67,11 +68,12 @@ def _python_job(file: Path) -> Job:
     return next(iter(found.values())).job
 
 
-def parse_job(text: str, path: Path) -> Job:
+def parse_job(text: str, path: str | Path) -> Job:
     """A job from its text."""
-    reader = SectionReader(text, path)
+    path_name = os.fspath(path)
+    reader = SectionReader(text, path_name)
     if len(text) > MAX_CHARACTERS:
-        raise JobError(f"{path} has {len(text)} characters, the limit is {MAX_CHARACTERS}", hint="split the job")
+        raise JobError(f"{path_name} has {len(text)} characters, the limit is {MAX_CHARACTERS}", hint="split the job")
     try:
         reader.require_shallow()
         document = yaml.compose(text, Loader=yaml.SafeLoader)
@@ -96,12 +98,12 @@ def parse_job(text: str, path: Path) -> Job:
         rejects=reader.optional(root, "rejects", reader.text),
         nodes=reader.types(root, "nodes"),
         edges=reader.types(root, "edges"),
-        directory=path.parent,
+        directory=os.path.dirname(path_name),
         expect_head=reader.optional(root, "expect_head", reader.text),
         idempotency_key=reader.optional(root, "idempotency_key", reader.text),
         ignore_unknown=reader.choice(root, "ignore_unknown", ("true", "false"), "false") == "true",
         dedupe_edges=reader.choice(root, "dedupe_edges", ("true", "false"), "false") == "true",
-        name=reader.optional(root, "name", reader.text) or path.stem,
+        name=reader.optional(root, "name", reader.text) or os.path.splitext(os.path.basename(path_name))[0],
         incremental=reader.choice(root, "incremental", (INCREMENTAL_FILES,), "") == INCREMENTAL_FILES,
         sources=reader.named_sources(root),
         steps=reader.steps(root),

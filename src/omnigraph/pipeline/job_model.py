@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from omnigraph.errors import InvalidArgument, JobError, Span
 from omnigraph.write.inputs.expectations import Expectation
 from omnigraph.write.inputs.locations import is_absolute
+from omnigraph.write.user_files import joined
 
 Function = str | Callable[..., Any]
 """What makes a DataFrame: a Python function, or `module:function` of a job file."""
@@ -31,7 +31,8 @@ class Origin:
 
     def error(self, message: str, hint: str | None = None) -> JobError:
         """A complaint about this place."""
-        return JobError(message, source=self.text, path=self.path, span=Span(self.line, self.column), hint=hint)
+        span = Span(self.line, self.column)
+        return JobError(message, source=self.text, path=self.path, span=span, hint=hint or "correct the job here")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +146,7 @@ class Job:
     rejects: str | None = None
     nodes: tuple[JobSource, ...] = ()
     edges: tuple[JobSource, ...] = ()
-    directory: Path
+    directory: str
     dry_run: bool = False
     expect_head: str | None = None
     idempotency_key: str | None = None
@@ -159,4 +160,4 @@ class Job:
 
     def located(self, path: str) -> str:
         """A path of the job file, or a URI, as it is found from anywhere."""
-        return path if is_absolute(path) else str(self.directory / path)
+        return path if is_absolute(path) else joined(self.directory, path)

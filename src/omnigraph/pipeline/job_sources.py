@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from omnigraph.pipeline.job_model import Job, JobSource, NamedSource
-from omnigraph.write.files import kind_of
 from omnigraph.write.inputs.locations import expand_paths
 from omnigraph.write.inputs.s3_access import S3Access
 from omnigraph.write.inputs.source_files import Files
+from omnigraph.write.inputs.suffixes import kind_of
 
 Listed = dict[str, dict[str, list[Files | JobSource]]]
 """Sources of each type, under `nodes` and `edges`: files, or what reads a named source or a step."""

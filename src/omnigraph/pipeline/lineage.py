@@ -25,10 +25,10 @@ from omnigraph.graph import Graph
 from omnigraph.pipeline.job_model import Job, JobSource, Lineage, NamedSource
 from omnigraph.pipeline.job_sections import FILE_OPTIONS
 from omnigraph.schema.catalog import Catalog, EdgeType, EntityType
-from omnigraph.write.files import kind_of
 from omnigraph.write.inputs.locations import expand_paths
 from omnigraph.write.inputs.s3_access import S3Access
 from omnigraph.write.inputs.source_files import Files
+from omnigraph.write.inputs.suffixes import kind_of
 from omnigraph.write.inputs.tables import JSON, JSONL, schema_of
 from omnigraph.write.load import LoadResult
 from omnigraph.write.rows import ENDPOINTS

@@ -30,16 +30,15 @@ from omnigraph.pipeline.step_frames import StepFrames
 from omnigraph.pipeline.task_runner import TaskRunner
 from omnigraph.schema.catalog import Catalog, EntityType
 from omnigraph.versioning.store import mint
-from omnigraph.write.files import kind_of
 from omnigraph.write.inputs.change_events import Cdc
 from omnigraph.write.inputs.locations import expand_paths
 from omnigraph.write.inputs.partition_folders import folders_of
 from omnigraph.write.inputs.s3_access import S3Access
 from omnigraph.write.inputs.source_files import Files
+from omnigraph.write.inputs.suffixes import kind_of
 from omnigraph.write.inputs.tables import JSON, JSONL
 from omnigraph.write.load import MERGE
 from omnigraph.write.rows import known_fields
-from omnigraph.write.sources import entity_named
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -188,7 +187,7 @@ class _Planned:
 
     def _add_rows(self, type_name: str, source: Rows, name: str) -> None:
         with _naming_mistakes(name):
-            entity = entity_named(type_name, self._catalog)
+            entity = self._catalog.entity(type_name)
             frame = _frame(self._spark, source.rows)
             frame, selection = row_frame(source, frame, entity, name, ignore_unknown=self._ignore_unknown)
             self.frames.append(FrameSource(type_name, frame, self._first, name, selection))
@@ -196,7 +195,7 @@ class _Planned:
     def _add_changes(self, type_name: str, source: Changes, name: str) -> None:
         with _naming_mistakes(name):
             frame = _frame(self._spark, source.rows)
-            found = frame_changes(source, frame, entity_named(type_name, self._catalog), name)
+            found = frame_changes(source, frame, self._catalog.entity(type_name), name)
             self.frames.append(self._change_source(type_name, found, name))
 
     def _change_source(self, type_name: str, found: ChangeFrame, name: str) -> FrameSource:
@@ -208,7 +207,7 @@ class _Planned:
         spark = work_session(self._spark)
         with _naming_mistakes(place):
             if source.cdc is not None:
-                changes = file_changes(spark, source, entity_named(type_name, self._catalog), splits, place)
+                changes = file_changes(spark, source, self._catalog.entity(type_name), splits, place)
                 if changes is not None:
                     self.frames.append(self._change_source(type_name, changes, place))
                 return changes is not None
@@ -268,7 +267,7 @@ def check_columns(source: Files, catalog: Catalog) -> None:
     """Refuse a mapping to a property that does not exist before any task starts."""
     if source.type_name is None:
         return
-    entity = entity_named(source.type_name, catalog)
+    entity = catalog.entity(source.type_name)
     for name in source.columns:
         if name not in known_fields(entity):
             entity.property(name)
@@ -284,7 +283,7 @@ def _table_keys(sources: Sequence[Any], catalog: Catalog) -> tuple[str, ...]:
     names = [s.type_name if isinstance(s, Files) else s[0] for s in sources]
     if None in names:
         return tuple(entity.table_key for entity in catalog.entity_types)
-    keys = {entity_named(str(name), catalog).table_key for name in names}
-    nodes = {entity_named(str(n), catalog).name for n, s in zip(names, sources, strict=True) if _cdc_of(s) is not None}
+    keys = {catalog.entity(str(name)).table_key for name in names}
+    nodes = {catalog.entity(str(n)).name for n, s in zip(names, sources, strict=True) if _cdc_of(s) is not None}
     keys |= {edge.table_key for edge in catalog.edges.values() if nodes & {edge.source, edge.target}}
     return tuple(sorted(keys))

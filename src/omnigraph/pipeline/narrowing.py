@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -10,19 +9,23 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.pipeline.buckets import BUCKETS, CutFile, Stream
+from omnigraph.pipeline.buckets import CutFile, Stream, bucket_ranges, pieces_of
 from omnigraph.pipeline.screening import (
     BaseSplit,
     BucketWork,
+    MaskWork,
+    MatchedRows,
     Screened,
     Screening,
     cut_base,
     cut_part,
+    mask,
     screen,
 )
 from omnigraph.pipeline.staging import StagedPart, StageJob, read_keys
 from omnigraph.pipeline.streams import ENDS, ID, SOURCES, UNIQUE, part_streams
 from omnigraph.schema.catalog import EdgeType, EntityType
+from omnigraph.storage.effects import AppendRows, MaskRows, WrittenFragment
 from omnigraph.storage.lookup import tuple_keys
 from omnigraph.versioning.plan import KeysPresent, Requirement, Unmoved
 from omnigraph.write.load import APPEND, MERGE, OVERWRITE
@@ -71,20 +74,36 @@ class Screener:
         present = self._tasks(partial(cut_base, screening), base, "bucket the rows of the graph")
         loaded = [part.cut or self._cut[str(part.keys)] for part in parts]
         found = Screened()
-        work = [_bucket(loaded, present, begin, end) for begin, end in self._ranges(txn, gathered, base)]
+        ranges = self._ranges(txn, gathered, base)
+        work = [BucketWork(pieces_of(loaded, *each), pieces_of(present, *each)) for each in ranges]
         for answer in self._tasks(partial(screen, screening), work, "check the rules between rows"):
             found.add(answer)
         return found
 
+    def masked(
+        self,
+        txn: WriteTxn,
+        job: StageJob,
+        key: str,
+        matched: Sequence[MatchedRows],
+        fragments: tuple[WrittenFragment, ...],
+    ) -> MaskRows | AppendRows:
+        """The effect of an upsert: tasks write which rows it removes, the driver learns of fragments only."""
+        ranges: dict[int, list[tuple[str, int, int]]] = {}
+        for file in matched:
+            for at, fragment in enumerate(file.fragments.tolist()):
+                ranges.setdefault(fragment, []).append((file.path, int(file.bounds[at]), int(file.bounds[at + 1])))
+        if not ranges:
+            return AppendRows(fragments)
+        work = [MaskWork(key, fragment, tuple(ranges[fragment])) for fragment in sorted(ranges)]
+        left = self._tasks(partial(mask, job), work, "remove the rows that are replaced")
+        gone = tuple(each.fragment for each, after in zip(work, left, strict=True) if after is None)
+        return MaskRows(txn.table(key).version, gone, tuple(after for after in left if after is not None), fragments)
+
     def _ranges(self, txn: WriteTxn, gathered: Gathered, base: Sequence[BaseSplit]) -> Iterator[tuple[int, int]]:
-        """Neighbouring buckets for a task each: full rounds of tasks, all of them as long."""
         rows = sum(part.rows for parts in gathered.values() for part in parts)
         rows += sum(txn.entry(key).row_count for key in {split.table_key for split in base})
-        slots = self._parallelism()
-        rounds = -(-rows // (_ROWS_PER_TASK * slots))
-        count = min(BUCKETS, max(1, rounds) * slots)
-        cuts = [BUCKETS * number // count for number in range(count + 1)]
-        return itertools.pairwise(cuts)
+        return bucket_ranges(rows, _ROWS_PER_TASK, self._parallelism())
 
 
 def _needs_all_rows(txn: WriteTxn, mode: str, key: str, parts: Sequence[StagedPart]) -> bool:
@@ -112,11 +131,12 @@ def _base_splits(txn: WriteTxn, mode: str, gathered: Gathered) -> Iterator[BaseS
                     wanted.setdefault(end.node_key, set()).add(ID)
     for key, streams in sorted(wanted.items()):
         if streams and txn.entry(key).row_count:
-            for fragments in _grouped({i: f.num_rows for i, f in txn.table(key).fragments.items()}):
+            for fragments in grouped_fragments({i: f.num_rows for i, f in txn.table(key).fragments.items()}):
                 yield BaseSplit(key, fragments, tuple(sorted(streams)))
 
 
-def _grouped(rows: Mapping[int, int]) -> Iterator[tuple[int, ...]]:
+def grouped_fragments(rows: Mapping[int, int]) -> Iterator[tuple[int, ...]]:
+    """Fragments, one after the other, that a task reads at once; given with their numbers of rows."""
     group: list[int] = []
     total = 0
     for fragment_id, count in rows.items():
@@ -127,19 +147,6 @@ def _grouped(rows: Mapping[int, int]) -> Iterator[tuple[int, ...]]:
         total += count
     if group:
         yield tuple(group)
-
-
-def _bucket(loaded: Sequence[CutFile], present: Sequence[CutFile], begin: int, end: int) -> BucketWork:
-    sides = []
-    for files in (loaded, present):
-        pieces: dict[Stream, list[Any]] = {}
-        for file in files:
-            for stream in file.pieces:
-                piece = file.piece(stream, begin, end)
-                if piece is not None:
-                    pieces.setdefault(stream, []).append(piece)
-        sides.append(pieces)
-    return BucketWork(*sides)
 
 
 def demands_of(txn: WriteTxn, mode: str, gathered: Gathered, screened: Screened) -> tuple[Requirement, ...]:

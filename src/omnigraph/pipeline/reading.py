@@ -17,20 +17,19 @@ from omnigraph.write.inputs.tables import JSON, JSONL, open_file, open_stream, s
 from omnigraph.write.jsonl import parsed_lines
 from omnigraph.write.jsonl_columns import batches_by_column
 from omnigraph.write.rows import Batch, batch_from_rows, group_envelopes, known_columns, known_fields
-from omnigraph.write.sources import entity_named
 from omnigraph.write.validation import Findings, Places
 
 
 def read_split(split: Split, catalog: Catalog, found: Findings, *, ignore_unknown: bool = False) -> Iterator[Batch]:
     """The rows of a split. Rows that are wrong are noted and left out; `ignore_unknown` leaves columns out as well."""
     if split.type_name is not None:  # a file without rows still names its type: an overwrite empties it
-        yield batch_from_rows(entity_named(split.type_name, catalog), [], Places(), found)
+        yield batch_from_rows(catalog.entity(split.type_name), [], Places(), found)
     with readable(split.path):
         if split.format in (JSONL, JSON):
             yield from _json_batches(split, catalog, found)
         else:
             assert split.type_name is not None, "only JSON holds rows of several types"
-            yield from _table_batches(split, entity_named(split.type_name, catalog), found, ignore_unknown)
+            yield from _table_batches(split, catalog.entity(split.type_name), found, ignore_unknown)
 
 
 def _table_batches(split: Split, entity: EntityType, found: Findings, ignore_unknown: bool) -> Iterator[Batch]:
@@ -45,7 +44,7 @@ def _table_batches(split: Split, entity: EntityType, found: Findings, ignore_unk
 
 def _json_batches(split: Split, catalog: Catalog, found: Findings) -> Iterator[Batch]:
     if split.type_name is not None:
-        entity = entity_named(split.type_name, catalog)
+        entity = catalog.entity(split.type_name)
         for parsed in parsed_rows(split, found):
             yield plain_batch(split, entity, parsed, found)
             if found.full:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -20,6 +21,8 @@ from omnigraph.pipeline.buckets import VALUE, CutFile, Piece, Stream, cut, read_
 from omnigraph.pipeline.staging import StagedPart, StageJob, read_keys
 from omnigraph.pipeline.streams import ENDS, ID, SOURCES, UNIQUE, part_streams, streams_of
 from omnigraph.schema.catalog import Catalog, EdgeType
+from omnigraph.storage.effects import MaskedFragment
+from omnigraph.storage.staged import mask_rows
 from omnigraph.write.load import MERGE
 from omnigraph.write.validation.model import column_of, needed_columns
 
@@ -27,12 +30,17 @@ MAX_SUSPECTS = 10_000
 """More suspects than this in one bucket are not listed: the load is so wrong that it is judged as a whole."""
 
 MAX_OUTSIDE = 100_000
+ADDRESS = "address"
+OFFSET_BITS = 32
+_OFFSETS = (1 << OFFSET_BITS) - 1
+Ints = np.ndarray[Any, np.dtype[np.int64]]
 _SCHEMAS = {
     ID: pa.schema({VALUE: pa.string()}),
     ENDS: pa.schema({VALUE: pa.string()}),
     SOURCES: pa.schema({VALUE: pa.string(), "count": pa.int32()}),
     UNIQUE: pa.schema({VALUE: pa.string(), "id": pa.string()}),
 }
+_ADDRESSED_IDS = pa.schema({VALUE: pa.string(), ADDRESS: pa.int64()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,16 +77,34 @@ class BucketWork:
     present: Mapping[Stream, Sequence[Piece]]
 
 
+@dataclass(frozen=True, slots=True)
+class MatchedRows:
+    """An object of row addresses, in order, eight bytes each. Those of `fragments[i]` begin at `bounds[i]`."""
+
+    path: str
+    fragments: Ints
+    bounds: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class MaskWork:
+    """Rows of one fragment that an upsert replaces: ranges of objects with their addresses."""
+
+    table_key: str
+    fragment: int
+    ranges: tuple[tuple[str, int, int], ...]
+
+
 @dataclass(slots=True)
 class Screened:
     """What screening found.
 
-    `suspects` are values by stream; `matched` ids that an upsert replaces; `outside` ids that edges need of the graph,
+    `suspects` are values by stream; `matched` rows that an upsert replaces; `outside` ids that edges need of the graph,
     None for too many to list. `crowded`: there are too many suspects to list.
     """
 
     suspects: dict[Stream, list[str]] = field(default_factory=dict)
-    matched: dict[str, list[str]] = field(default_factory=dict)
+    matched: dict[str, list[MatchedRows]] = field(default_factory=dict)
     outside: dict[str, list[str] | None] = field(default_factory=dict)
     crowded: bool = False
 
@@ -97,8 +123,8 @@ class Screened:
         """Take in what another bucket found."""
         for stream, values in other.suspects.items():
             self.suspects.setdefault(stream, []).extend(values)
-        for key, ids in other.matched.items():
-            self.matched.setdefault(key, []).extend(ids)
+        for key, files in other.matched.items():
+            self.matched.setdefault(key, []).extend(files)
         for key, needed in other.outside.items():
             known = self.outside.get(key, [])
             both = None if known is None or needed is None else [*known, *needed]
@@ -124,9 +150,24 @@ def cut_base(screening: Screening, split: BaseSplit) -> CutFile:
             columns |= {column_of(entity, name) for name in entity.uniques[int(what.removeprefix(UNIQUE))]}
         elif what == SOURCES:
             columns.add("src")
-    rows = screening.job.table(split.table_key).scan(sorted(columns), fragments=split.fragments)
+    table = screening.job.table(split.table_key)
+    if screening.mode == MERGE and ID in split.streams:
+        rows = table.scan_addresses(sorted(columns), split.fragments)
+        addresses = rows["_rowaddr"].cast(pa.int64())
+    else:
+        rows, addresses = table.scan(sorted(columns), fragments=split.fragments), None
     streams = streams_of(entity, rows, split.streams)
+    if addresses is not None:
+        ids = Stream(ID, split.table_key)
+        streams[ids] = streams[ids].append_column(ADDRESS, addresses)
     return cut(screening.path(), streams, screening.job.store().objects)
+
+
+def mask(job: StageJob, work: MaskWork) -> MaskedFragment | None:
+    """Write the deletion file of one fragment; None when it loses all of its rows."""
+    parts = [job.store().objects.get_range(path, 8 * begin, 8 * end) for path, begin, end in work.ranges]
+    addresses = np.sort(np.concatenate([np.frombuffer(part, np.int64) for part in parts]))
+    return mask_rows(job.table(work.table_key), work.fragment, (addresses & _OFFSETS).tolist())
 
 
 def screen(screening: Screening, work: BucketWork) -> Screened:
@@ -159,20 +200,31 @@ class _Bucket:
         return read_pieces(self._work.loaded.get(stream, ()), _schema(stream), self._objects)
 
     def _present(self, stream: Stream) -> pa.Table:
-        return read_pieces(self._work.present.get(stream, ()), _schema(stream), self._objects)
+        has_addresses = stream.what == ID and self._screening.mode == MERGE
+        schema = _ADDRESSED_IDS if has_addresses else _schema(stream)
+        return read_pieces(self._work.present.get(stream, ()), schema, self._objects)
 
     def keys(self, stream: Stream) -> None:
         """No id twice; ids that the graph has are suspect, or replaced by an upsert."""
         ids = whole(self._loaded(stream)[VALUE])
         self._found.suspect(stream, _repeated(ids))
-        present = whole(self._present(stream)[VALUE])
-        if not len(present):
+        rows = self._present(stream)
+        if not rows.num_rows:
             return
-        common = present.filter(pc.is_in(present, value_set=ids))
+        hit = pc.is_in(rows[VALUE], value_set=ids)
         if self._screening.mode == MERGE:
-            self._found.matched[stream.table_key] = common.to_pylist()
+            self._replace(stream.table_key, rows[ADDRESS].filter(hit))
         else:
-            self._found.suspect(stream, common)
+            self._found.suspect(stream, whole(rows[VALUE].filter(hit)))
+
+    def _replace(self, table_key: str, addresses: pa.ChunkedArray) -> None:
+        """Leave the addresses of rows that an upsert replaces, in order: the driver learns only how many there are."""
+        if len(addresses):
+            ordered = np.sort(addresses.to_numpy())
+            path = self._screening.path()
+            self._objects.put_new(path, pa.py_buffer(ordered), flush=False)
+            owners, begins = np.unique(ordered >> OFFSET_BITS, return_index=True)
+            self._found.matched[table_key] = [MatchedRows(path, owners, np.append(begins, len(ordered)))]
 
     def uniques(self, stream: Stream) -> None:
         """No value of a unique group twice; values that another entity of the graph holds are suspect."""

@@ -258,8 +258,11 @@ class Settlement:
         if self._terms.mode == OVERWRITE:
             return OverwriteRows(fragments)
         if self._terms.mode == MERGE and not all(part.fresh_ids for part in parts):
-            ids = self._replaced_ids(key, parts) if screened is None else screened.matched.get(key, [])
-            return ReplaceRows((*ids, *gone), fragments)
+            if screened is None:
+                return ReplaceRows((*self._replaced_ids(key, parts), *gone), fragments)
+            assert self._screener is not None, "screened by nobody"
+            job = stage_job(self._store, self._txn, self._terms)
+            return self._screener.masked(self._txn, job, key, screened.matched.get(key, []), fragments)
         if gone:
             return ReplaceRows(tuple(gone), fragments)
         return AppendRows(fragments)

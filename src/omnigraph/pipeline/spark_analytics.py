@@ -1,44 +1,42 @@
 """Algorithms of `graph.analytics` with their kernels run by Spark tasks.
 
-Blocks of the topology are cut once and left in the graph's scratch space. Each superstep is one Spark job: its tasks
-map their blocks and the vectors of the step into memory, apply the kernel and leave their part there, so only names
-pass between them and the driver. Results are equal to those of one process, bit for bit, because a node's value is
-computed inside one block.
+Tasks build the topology from fragments and leave it in scratch space as blocks (`topology.py`). Each superstep is one
+Spark job: its tasks map their blocks and the vectors of the step into memory, apply the kernel and leave their part
+there. The driver holds a few vectors over the nodes and no edges. Results are equal to those of one process, bit for
+bit, because a node's value is computed inside one block.
 """
 
 from __future__ import annotations
 
-import io
+import functools
 import itertools
-import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.execution.analytics.blocks import Block, Ints, Kernel, Values
+from omnigraph.execution.analytics.blocks import Kernel, Values
 from omnigraph.execution.analytics.view import GraphView
 from omnigraph.execution.spark.workers import store_of
 from omnigraph.graph import Graph
 from omnigraph.handles.analytics import Edges
+from omnigraph.handles.arguments import AtLeast, Count, EntityId, checked
+from omnigraph.pipeline.scratch_arrays import BlockFile, read_array, read_block, read_vector, write_array
 from omnigraph.pipeline.spark_session import frame_of
 from omnigraph.pipeline.task_runner import TaskRunner
-from omnigraph.storage.layout import STAGING
+from omnigraph.pipeline.topology import topology_of
 from omnigraph.versioning.refs import MAIN
-from omnigraph.versioning.repository import Target
 from omnigraph.versioning.store import mint
+from omnigraph.versioning.targets import Target
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_EDGES_PER_BLOCK = 2 << 20
-_BLOCKS_HELD = 16
-"""How many blocks a worker process keeps between supersteps: those that are not mapped take its memory."""
 
-
+@checked
 class SparkAnalytics:
     """The methods of `graph.analytics`, run on a cluster; results are DataFrames."""
 
@@ -46,46 +44,52 @@ class SparkAnalytics:
         self._spark = spark
         self._graph = graph
 
-    def degrees(self, edges: Edges, at: Target = None) -> DataFrame:
-        """Edges out of, into and at each node."""
-        return self._frame(lambda a: a.degrees(edges, at))
+    def degrees(self, edges: Edges, at: Target = None, *, weight: str | None = None) -> DataFrame:
+        """Edges out of, into and at each node, counted, and added up by their `weight`."""
+        return self._frame(lambda a: a.degrees(edges, at, weight=weight))
 
-    def pagerank(self, edges: Edges, at: Target = None, **options: Any) -> DataFrame:
-        """The PageRank of each node; options as in `graph.analytics.pagerank`."""
-        return self._frame(lambda a: a.pagerank(edges, at, **options))
+    def pagerank(
+        self, edges: Edges, at: Target = None, *, damping: float = 0.85, iterations: Count = 20,
+        tolerance: float | None = None, weight: str | None = None, sources: Sequence[EntityId] | None = None,
+        type: str | None = None,
+    ) -> DataFrame:  # fmt: skip
+        """The PageRank of each node."""
+        options = {"damping": damping, "iterations": iterations, "tolerance": tolerance}
+        return self._frame(lambda a: a.pagerank(edges, at, weight=weight, sources=sources, type=type, **options))
 
     def components(self, edges: Edges, at: Target = None) -> DataFrame:
         """Weakly connected components."""
         return self._frame(lambda a: a.components(edges, at))
 
-    def communities(self, edges: Edges, at: Target = None, *, iterations: int = 10) -> DataFrame:
+    def communities(
+        self, edges: Edges, at: Target = None, *, iterations: Count = 10, weight: str | None = None
+    ) -> DataFrame:
         """Communities by label propagation."""
-        return self._frame(lambda a: a.communities(edges, at, iterations=iterations))
+        return self._frame(lambda a: a.communities(edges, at, iterations=iterations, weight=weight))
 
     def triangles(self, edges: Edges, at: Target = None) -> DataFrame:
         """Triangles that each node is a corner of."""
         return self._frame(lambda a: a.triangles(edges, at))
 
-    def shortest_paths(self, edges: Edges, sources: Sequence[str], at: Target = None, **options: Any) -> DataFrame:
-        """Hops from each source to every node it reaches."""
-        return self._frame(lambda a: a.shortest_paths(edges, sources, at, **options))
+    def shortest_paths(
+        self, edges: Edges, sources: Sequence[EntityId], at: Target = None, *, type: str | None = None,
+        max_hops: Annotated[int, AtLeast(0)] | None = None, weight: str | None = None,
+    ) -> DataFrame:  # fmt: skip
+        """Hops, or the least sum of weights, from each source to every node it reaches."""
+        return self._frame(lambda a: a.shortest_paths(edges, sources, at, type=type, max_hops=max_hops, weight=weight))
 
-    def write(self, result: DataFrame, column: str, property: str | None = None, branch: str = MAIN, **who: Any) -> Any:
+    def write(
+        self, result: DataFrame, column: str, property: str | None = None, branch: str = MAIN,
+        actor: str | None = None, message: str | None = None,
+    ) -> Any:  # fmt: skip
         """Keep a column of a result as a property of its nodes, in one commit."""
-        return self._graph.analytics.write(result.toArrow(), column, property, branch, **who)
+        return self._graph.analytics.write(result.toArrow(), column, property, branch, actor, message)
 
     def _frame(self, ask: Any) -> DataFrame:
-        runners: list[SparkRunner] = []
-
         def runner(view: GraphView) -> SparkRunner:
-            runners.append(SparkRunner(self._spark, self._graph, view))
-            return runners[-1]
+            return SparkRunner(self._spark, self._graph, view)
 
-        try:
-            table: pa.Table = ask(self._graph.analytics.on(runner))
-        finally:
-            for each in runners:
-                each.close()
+        table: pa.Table = ask(self._graph.analytics.on(runner))
         return frame_of(self._spark, table)
 
 
@@ -95,50 +99,35 @@ class SparkRunner:
     def __init__(self, spark: SparkSession, graph: Graph, view: GraphView) -> None:
         self._runner = TaskRunner(spark, f"compute over {graph.uri}")
         self._uri = graph.uri
-        self._objects = store_of(graph.uri).objects
-        self._view = view
-        self._scratch = f"{STAGING}/analytics-{mint()}"
-        self._cut: dict[str, list[str]] = {}
-        self._steps = itertools.count()
-
-    def degrees(self, direction: str) -> Ints:
-        """How many neighbours each node has: no work for tasks."""
-        return self._view.rows(direction).degrees()
+        self._topology = topology_of(graph, view, self._runner)
+        self._steps = itertools.count(1)
 
     def run(self, direction: str, kernel: Kernel, *vectors: Values) -> Values:
         """Values for all nodes, in node order."""
-        blocks = self._blocks(direction)
-        number = next(self._steps)
-        name = f"{self._scratch}/{number}-"
-        given = tuple(f"{name}in-{number}.npy" for number in range(len(vectors)))
+        return self._superstep(direction, _Step.apply, kernel, vectors, np.concatenate)
+
+    def add_up(self, direction: str, kernel: Kernel, *vectors: Values) -> Values:
+        """The sum of what the kernel makes of each pair of blocks: a task adds up those of its first block."""
+        return self._superstep(direction, _Step.apply_to_pairs, kernel, vectors, _added)
+
+    def whole(self, direction: str) -> None:
+        """No process has all nodes as one block."""
+
+    def _superstep(
+        self, direction: str, apply: Any, kernel: Kernel, vectors: Sequence[Values],
+        join: Callable[[list[Values]], Values],
+    ) -> Values:  # fmt: skip
+        blocks = self._topology.blocks(direction, self._runner)
+        name = f"{self._topology.scratch}/step-{mint()}"
+        given = tuple(f"{name}-in-{index}.npy" for index in range(len(vectors)))
+        step = _Step(self._uri, kernel, given, tuple(blocks), name)
         try:
             for path, vector in zip(given, vectors, strict=True):
-                self._objects.put_new(path, _packed(vector), flush=False)
-            step = _Step(self._uri, kernel, given, name)
-            answers = self._runner.map(step.apply, list(enumerate(blocks)), f"superstep {number + 1}")
-            return np.concatenate([_array_at(self._uri, answer) for answer in answers])
+                write_array(self._uri, path, vector)
+            answers = self._runner.map(partial(apply, step), range(len(blocks)), f"superstep {next(self._steps)}")
+            return join([read_array(self._uri, answer) for answer in answers])
         finally:
-            self._objects.delete([*given, *(f"{name}out-{number}.npy" for number in range(len(blocks)))])
-
-    def close(self) -> None:
-        """Remove the blocks."""
-        self._objects.delete_prefix(self._scratch)
-
-    def _blocks(self, direction: str) -> list[str]:
-        """The paths of the blocks of a direction: as many for each task, and none too large to hold."""
-        if direction not in self._cut:
-            rows = self._view.rows(direction)
-            slots = self._runner.parallelism
-            rounds = -(-len(rows.neighbours) // (_EDGES_PER_BLOCK * slots))
-            paths: list[str] = []
-            for number, block in enumerate(rows.blocks(max(1, rounds) * slots)):
-                path = f"{self._scratch}/{direction}-{number}"
-                header = np.array([block.begin], np.int64)
-                self._objects.put_new(f"{path}-starts.npy", _packed(header, block.starts), flush=False)
-                self._objects.put_new(f"{path}-neighbours.npy", _packed(block.neighbours), flush=False)
-                paths.append(path)
-            self._cut[direction] = paths
-        return self._cut[direction]
+            store_of(self._uri).objects.delete([*given, *map(step.answer, range(len(blocks)))])
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,42 +137,30 @@ class _Step:
     uri: str
     kernel: Kernel
     given: tuple[str, ...]
+    blocks: tuple[BlockFile, ...]
     name: str
 
-    def apply(self, item: tuple[int, str]) -> str:
+    def apply(self, number: int) -> str:
         """Apply the kernel to one block, and leave the values where the driver finds them."""
-        number, path = item
-        found = self.kernel(_block_at(self.uri, path), *(_array_at(self.uri, each) for each in self.given))
-        answer = f"{self.name}out-{number}.npy"
-        store_of(self.uri).objects.put_new(answer, _packed(found), flush=False)  # a second attempt finds the same
-        return answer
+        return self._left(number, self.kernel(read_block(self.uri, self.blocks[number]), *self._vectors()))
+
+    def apply_to_pairs(self, number: int) -> str:
+        """Apply the kernel to one block with each, and leave the sum."""
+        block, vectors = read_block(self.uri, self.blocks[number]), self._vectors()
+        return self._left(number, _added(self.kernel(block, read_block(self.uri, b), *vectors) for b in self.blocks))
+
+    def _vectors(self) -> list[Values]:
+        return [read_vector(self.uri, each) for each in self.given]
+
+    def _left(self, number: int, values: Values) -> str:
+        write_array(self.uri, self.answer(number), values)
+        return self.answer(number)
+
+    def answer(self, number: int) -> str:
+        """The name of the values of a block."""
+        return f"{self.name}-out-{number}.npy"
 
 
-@lru_cache(maxsize=_BLOCKS_HELD)
-def _block_at(uri: str, path: str) -> Block:
-    """A block of the scratch space."""
-    begin, starts = np.split(_array_at(uri, f"{path}-starts.npy"), [1])
-    return Block(int(begin[0]), starts, _array_at(uri, f"{path}-neighbours.npy"))
-
-
-def _array_at(uri: str, path: str) -> Values:
-    """An array of the scratch space; on a local disk it is mapped, not read."""
-    store = store_of(uri)
-    if store.root.is_local:
-        return np.asarray(np.load(os.path.join(store.root.uri, path), mmap_mode="r"))
-    body = io.BytesIO(store.objects.get(path) or b"")
-    return np.asarray(np.load(body))
-
-
-def _packed(*parts: Values) -> pa.Buffer:
-    """Arrays of one kind, one after the other, as a file that numpy maps."""
-    kind = np.dtype(parts[0].dtype)
-    head = io.BytesIO()
-    shape = (sum(map(len, parts)),)
-    np.lib.format.write_array_header_1_0(
-        head, {"descr": np.lib.format.dtype_to_descr(kind), "fortran_order": False, "shape": shape}
-    )
-    body = pa.allocate_buffer(head.tell() + shape[0] * kind.itemsize)
-    np.frombuffer(body, np.uint8, head.tell())[:] = np.frombuffer(head.getbuffer(), np.uint8)
-    np.concatenate(parts, out=np.frombuffer(body, kind, offset=head.tell()))
-    return body
+def _added(parts: Iterable[Values]) -> Values:
+    """The sum of vectors, of which few are in memory at a time."""
+    return functools.reduce(np.add, parts)

@@ -39,7 +39,6 @@ from omnigraph.write.frames import batch_from_table
 from omnigraph.write.inputs.expectations import IGNORE, Expectation
 from omnigraph.write.intake import Gathered, Intake
 from omnigraph.write.rows import Batch, batch_from_rows, known_columns
-from omnigraph.write.sources import entity_named
 from omnigraph.write.validation import Findings, Places, Subject, needed_columns
 
 if TYPE_CHECKING:
@@ -164,7 +163,7 @@ def stage_frame(
     Rows of a `selection` have places in files. The batches are read once: computed again, they may hold other rows.
     """
     found, checks = Findings(job.limit), Checks()
-    entity = entity_named(type_name, job.store().catalog(job.schema_hash))
+    entity = job.store().catalog(job.schema_hash).entity(type_name)
 
     def typed() -> Iterator[Batch]:
         yield batch_from_rows(entity, [], Places(), found)

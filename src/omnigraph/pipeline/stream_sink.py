@@ -23,7 +23,7 @@ from omnigraph.pipeline.changes_source import keeping_type
 from omnigraph.pipeline.sink import TypeWrite
 from omnigraph.pipeline.source_options import Options
 from omnigraph.versioning.refs import MAIN
-from omnigraph.write.load import OVERWRITE
+from omnigraph.write.load import OVERWRITE, Mode
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -101,7 +101,7 @@ class GraphStreamWriter(_Base):  # type: ignore[misc]
 
 
 def write_batch(
-    graph: Graph, parts: Mapping[str, Part], *, stream: str | None = None, mode: str = "append", branch: str = MAIN,
+    graph: Graph, parts: Mapping[str, Part], *, stream: str | None = None, mode: Mode = "append", branch: str = MAIN,
     actor: str | None = None, message: str | None = None,
 ) -> Callable[[DataFrame, int], None]:  # fmt: skip
     """A function for `foreachBatch` that writes rows of several types in one commit, each batch once.

@@ -18,12 +18,12 @@ from omnigraph.execution.spark.refusals import refusal_in
 from omnigraph.pipeline.job_model import Function, Origin
 
 
-def load_function(function: Function, directory: Path, origin: Origin) -> Callable[..., Any]:
+def load_function(function: Function, directory: str, origin: Origin) -> Callable[..., Any]:
     """The function itself. A module is one beside the job file, else one that Python finds."""
     if callable(function):
         return function
     module_name, _, name = function.partition(":")
-    module = _guarded(lambda: _module(module_name, directory), f"{module_name} cannot be imported", origin)
+    module = _guarded(lambda: _module(module_name, Path(directory)), f"{module_name} cannot be imported", origin)
     found = getattr(module, name, None)
     if not callable(found):
         raise origin.error(f"{module_name} has no function {name!r}", f"the module is {module.__file__}")

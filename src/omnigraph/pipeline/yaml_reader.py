@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import yaml
@@ -19,12 +18,13 @@ MAX_DEPTH = 16
 class YamlReader:
     """Typed access to YAML nodes that knows where each one stands."""
 
-    def __init__(self, text: str, path: Path) -> None:
+    def __init__(self, text: str, path: str) -> None:
         self._text = text
-        self._path = str(path)
+        self._path = path
 
     def error(self, message: str, line: int, column: int, hint: str | None = None) -> JobError:
         """A complaint about a place, counted from 0."""
+        hint = hint or "`omnigraph pipeline init` writes a job file to compare it with"
         return JobError(message, source=self._text, path=self._path, span=Span(line + 1, column + 1), hint=hint)
 
     def at(self, node: Any, message: str, hint: str | None = None) -> JobError:

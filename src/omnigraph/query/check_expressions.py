@@ -31,6 +31,8 @@ class Place:
     aggregates: bool = False
     # Whether an aggregate always sees at least one row: only groups are never empty.
     grouped: bool = False
+    # Whether bare names are properties of a row that is there: an insert has none yet.
+    has_row: bool = False
 
 
 class Expressions:
@@ -76,9 +78,19 @@ class Expressions:
     # --- leaves -----------------------------------------------------------------------------------------------------
 
     def _literal(self, node: ast.Literal) -> ir.Expr:
+        if node.value is None or isinstance(node.value, bool):
+            self._refuse_ambiguous({None: "null", True: "true", False: "false"}[node.value], node.span)
         if node.value is None:
             return ir.Const(None, vt.NULL)
         return ir.Const(node.value, vt.value(PropertyType(vt.scalar_of(node.value))))
+
+    def _refuse_ambiguous(self, word: str, span: Span) -> None:
+        """A word that is a value and the name of a property or column: neither reading is certain to be meant."""
+        target = self.place.target if self.place.has_row else None
+        if word in self.place.columns or (target is not None and any(p.name == word for p in target.properties)):
+            owner = "column" if target is None else f"property of {target.name}"
+            hint = "pass the value as a parameter; give the " + owner.split()[0] + " another name to use it here"
+            self.checks.fail(None, f"`{word}` is a value and a {owner}", span, hint)
 
     def _list(self, node: ast.ListLiteral) -> ir.Expr:
         values = []

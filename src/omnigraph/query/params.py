@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from omnigraph.datatypes import FLOATS, INTEGER_RANGE, INTEGERS, PropertyType, Scalar
+from omnigraph.datatypes import FLOATS, INTEGER_RANGE, INTEGERS, PropertyType, Scalar, TooPrecise
 from omnigraph.errors import InvalidArgument
 from omnigraph.errors.base import shown
 from omnigraph.query import ir
@@ -166,6 +166,8 @@ def _datetime(value: Any) -> dt.datetime:
     if isinstance(value, dt.datetime | str):
         try:
             return utc(value.isoformat() if isinstance(value, dt.datetime) else value)
+        except TooPrecise as error:
+            raise _Unfit(f"{_shown(value)} {error}") from None
         except ValueError:
             raise _Unfit(f"{_shown(value)} is not a moment such as 2024-01-31T12:00:00Z") from None
     raise _Unfit(f"expected a moment such as 2024-01-31T12:00:00Z, got {_shown(value)}")

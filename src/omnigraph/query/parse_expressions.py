@@ -9,6 +9,7 @@ import datetime as dt
 import math
 from collections.abc import Callable
 
+from omnigraph.datatypes import TooPrecise
 from omnigraph.query import ast
 from omnigraph.query.grammar import COMPARISONS, FUNCTIONS, INFIX_WORDS, TEXT_TESTS
 from omnigraph.query.lexer import Cursor, Token
@@ -128,7 +129,11 @@ class Expressions:
     def _unary(self) -> ast.Expression:
         start = self.cursor.peek()
         if not self.cursor.take("-"):
-            return self._primary()
+            found = self._primary()
+            if self.cursor.at("["):
+                hint = "a list is read whole: there are no single elements; columns are separated by `,`"
+                self.cursor.fail("nothing is taken out of a list by `[ ]`", self.cursor.here(), hint)
+            return found
         if self.cursor.at_kind("INT", "FLOAT"):
             return self._number(start)
         operand = self._deeper(self._unary)
@@ -146,8 +151,7 @@ class Expressions:
             case "IDENT":
                 return self._word()
             case "TYPE" if self.cursor.at("(", ahead=1) and token.text.lower() in FUNCTIONS:
-                message, hint = unknown_function(token.text)
-                self.cursor.fail(message, self.cursor.span_of(token), hint)
+                return self._call()
             case "TYPE":
                 self.cursor.refuse_foreign()
                 message, hint = bare_word(token.text, "", "")
@@ -207,8 +211,7 @@ class Expressions:
     def _call(self) -> ast.Expression:
         token = self.cursor.advance()
         if token.text not in FUNCTIONS:
-            message, hint = unknown_function(token.text)
-            self.cursor.fail(message, self.cursor.span_of(token), hint)
+            return self._unknown_call(token)
         self.cursor.advance()
         if token.text in ("date", "datetime"):
             return self._moment(token)
@@ -225,6 +228,18 @@ class Expressions:
         self.cursor.expect(")", f"to close `{token.text}(`")
         return ast.Call(token.text, tuple(arguments), self.cursor.span_from(token.start), distinct, star)
 
+    def _unknown_call(self, token: Token) -> ast.Call:
+        """A call that only the check of its query refuses: the other queries of the file can still be used."""
+        depth = 1
+        self.cursor.advance()
+        while depth:
+            if self.cursor.at_kind("END"):
+                message, hint = unknown_function(token.text)
+                self.cursor.fail(message, self.cursor.span_of(token), hint)
+            depth += self.cursor.at("(") - self.cursor.at(")")
+            self.cursor.advance()
+        return ast.Call(token.text, (), self.cursor.span_of(token))
+
     def _moment(self, function: Token) -> ast.Literal:
         if not self.cursor.at_kind("STRING"):
             shown = '"2024-01-31"' if function.text == "date" else '"2024-01-31T12:00:00Z"'
@@ -234,6 +249,8 @@ class Expressions:
         text = self.cursor.string()
         try:
             value = dt.date.fromisoformat(text) if function.text == "date" else utc(text)
+        except TooPrecise as error:
+            self.cursor.fail(f"`{text}` {error}", self.cursor.span_of(token), "write at most three digits of a second")
         except ValueError:
             hint = 'write it like "2024-01-31"' if function.text == "date" else 'write it like "2024-01-31T12:00:00Z"'
             self.cursor.fail(f"`{text}` is not a valid {function.text}", self.cursor.span_of(token), hint)

@@ -88,6 +88,18 @@ class Catalog:
         """The node types that implement an interface, by name."""
         return tuple(each for each in self.nodes.values() if interface in each.implements)
 
+    def entity(self, name: str) -> EntityType:
+        """The node type, or else the edge type, of that name; `node:Person` and `edge:Knows` say which."""
+        kind, colon, rest = name.partition(":")
+        if colon and kind in ("node", "edge"):
+            return self.node(rest) if kind == "node" else self.edge(rest)
+        if name in self.nodes:
+            return self.nodes[name]
+        if any(each.lower() == name.lower() for each in self.edges):
+            return self.edge(name)
+        hint = suggest(name, [*self.nodes, *self.edges])
+        raise TypeNotFound(f"there is no node type and no edge type `{name}`", hint=hint)
+
     def type_of(self, table_key: str) -> EntityType:
         """The type behind `node:Person` or `edge:Knows`."""
         kind, _, name = table_key.partition(":")

@@ -6,19 +6,25 @@ order. An edge key starts with the ids of both endpoints. The row forms and the 
 
 from __future__ import annotations
 
+import datetime as dt
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.datatypes import FLOATS, PropertyType, Scalar, canonical_text, whole
+from omnigraph.datatypes import FLOATS, INTEGERS, PropertyType, Scalar, canonical_text, whole
 from omnigraph.errors import InvalidArgument, InvalidValue, MissingValue, UnknownField
+from omnigraph.errors.base import shown
 from omnigraph.schema.model import EdgeType, EntityType, NodeType
 from omnigraph.schema.names import ENDPOINTS
 
 _ENDPOINT_TYPE = PropertyType(Scalar.STRING)
+
+IdValue = str | int | float | bool | dt.date
+"""How callers name an entity: by its id, or by the value of the key that its id is derived from."""
 
 # What JSON must escape; texts without it can be joined as columns instead of row by row.
 _NEEDS_ESCAPE = r'["\\\x00-\x1f]'
@@ -35,6 +41,45 @@ def node_id(node_type: NodeType, row: Mapping[str, Any]) -> str:
 def edge_key_id(edge_type: EdgeType, src: str, dst: str, row: Mapping[str, Any]) -> str:
     """The id of a keyed edge from its endpoints' ids and its row."""
     return _row_id(edge_type, {**row, "src": src, "dst": dst})
+
+
+def id_text(entity: EntityType, value: IdValue) -> str:
+    """The id that a caller means: a text as it stands, any other value as the key of the type.
+
+    Raises `InvalidArgument` for a value that no key of the type has.
+    """
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            raise InvalidArgument(f"{shown(value)} is no id: it is not valid Unicode") from error
+        return value
+    if len(entity.key) != 1 or entity.key[0] in ENDPOINTS:
+        raise InvalidArgument(
+            f"{shown(value)} is no id of {entity.name}: an id is a text", hint="rows of the type have it as `id`"
+        )
+    kind = entity.property(entity.key[0]).type
+    if not _fits(value, kind.scalar):
+        raise InvalidArgument(
+            f"{shown(value)} is no id of {entity.name}: its key `{entity.key[0]}` is {kind}",
+            hint=f"give the id as a text, or a value of the type {kind}",
+        )
+    try:
+        return canonical_text(value, kind.scalar)
+    except ValueError as error:
+        raise InvalidArgument(f"{shown(value)} is no id of {entity.name}: it {error}") from error
+
+
+def _fits(value: Any, scalar: Scalar) -> bool:
+    """Whether a value of Python is one of a type. A moment is no date, and True no number."""
+    is_number = not isinstance(value, bool)
+    if scalar in INTEGERS:
+        return is_number and isinstance(value, int)
+    if scalar in FLOATS:
+        return is_number and isinstance(value, int | float) and math.isfinite(value)
+    if scalar is Scalar.DATE:
+        return isinstance(value, dt.date) and not isinstance(value, dt.datetime)
+    return isinstance(value, {Scalar.BOOL: bool, Scalar.DATETIME: dt.datetime}.get(scalar, str))
 
 
 def node_ids(node_type: NodeType, table: pa.Table) -> pa.Array:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from omnigraph.datatypes import FLOATS, INTEGER_RANGE, INTEGERS, PropertyType, Scalar
+from omnigraph.datatypes import FLOATS, INTEGER_RANGE, INTEGERS, PropertyType, Scalar, parse_datetime
 from omnigraph.errors import Span
 from omnigraph.schema import ast
 
@@ -120,10 +120,10 @@ def _float(scalar: Scalar, value: int | float) -> float:
 
 
 def utc(text: str) -> dt.datetime:
-    """An ISO date-time as UTC; one without an offset is UTC already. Milliseconds are all a DateTime holds."""
-    value = dt.datetime.fromisoformat(text)
+    """An ISO date-time as UTC; one without an offset is UTC already. Raises `TooPrecise`."""
+    value = parse_datetime(text)
     try:
         aware = value.replace(tzinfo=dt.UTC) if value.tzinfo is None else value.astimezone(dt.UTC)
     except OverflowError:
         raise ValueError(f"{text} lies outside the calendar") from None
-    return aware.replace(microsecond=aware.microsecond // 1000 * 1000)
+    return aware

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any, assert_never
+from typing import Any, TypeAlias, assert_never
 
 import pyarrow as pa
 from lance.fragment import FragmentMetadata
@@ -52,6 +52,24 @@ class ReplaceRows:
     """Remove the rows with these ids where they exist, then add rows (an upsert; a delete when nothing is added)."""
 
     ids: tuple[str, ...]
+    fragments: tuple[WrittenFragment, ...] = ()
+
+
+MaskedFragment: TypeAlias = FragmentMetadata
+"""A fragment as storage describes it, without the rows that its deletion file names."""
+
+
+@dataclass(frozen=True, slots=True)
+class MaskRows:
+    """Remove rows of one version whose deletion files are written already, then add rows: an upsert of many rows.
+
+    `version` is that of the table: on another one the effect is made anew. `removed` are fragments that lose all rows,
+    `updated` others without the rows that they lose.
+    """
+
+    version: int
+    removed: tuple[int, ...]
+    updated: tuple[MaskedFragment, ...]
     fragments: tuple[WrittenFragment, ...] = ()
 
 
@@ -101,7 +119,7 @@ class Compacted:
     segments: tuple[Any, ...]
 
 
-Effect = AppendRows | ReplaceRows | OverwriteRows | Reshape | UnwrittenRows | Compacted
+Effect = AppendRows | ReplaceRows | MaskRows | OverwriteRows | Reshape | UnwrittenRows | Compacted
 
 
 def effect_to_json(effect: Effect) -> dict[str, Any]:
@@ -111,6 +129,16 @@ def effect_to_json(effect: Effect) -> dict[str, Any]:
             return {"kind": "append", "fragments": _fragments_to_json(fragments)}
         case ReplaceRows(ids, fragments):
             return {"kind": "replace", "ids": list(ids), "fragments": _fragments_to_json(fragments)}
+        case MaskRows(version, removed, updated, fragments):
+            masked = [json.dumps(each.to_json()) for each in updated]
+            added = _fragments_to_json(fragments)
+            return {
+                "kind": "mask",
+                "version": str(version),
+                "removed": list(removed),
+                "updated": masked,
+                "fragments": added,
+            }
         case OverwriteRows(fragments):
             return {"kind": "overwrite", "fragments": _fragments_to_json(fragments)}
         case Reshape(note):
@@ -130,6 +158,13 @@ def effect_from_json(value: dict[str, Any]) -> Effect:
             return AppendRows(_fragments_from_json(value["fragments"]))
         case "replace":
             return ReplaceRows(as_texts(value["ids"], "a list of ids"), _fragments_from_json(value["fragments"]))
+        case "mask":
+            return MaskRows(
+                as_integer(value["version"], "a version"),
+                tuple(as_integer(each, "a fragment") for each in as_list(value["removed"], "a list of fragments")),
+                tuple(_metadata_from_json(each) for each in as_list(value["updated"], "a list of fragments")),
+                _fragments_from_json(value["fragments"]),
+            )
         case "overwrite":
             return OverwriteRows(_fragments_from_json(value["fragments"]))
         case "reshape":
@@ -146,14 +181,18 @@ def _fragments_from_json(values: Any) -> tuple[WrittenFragment, ...]:
     return tuple(_fragment_from_json(*as_list(each, "a fragment")) for each in as_list(values, "a list of fragments"))
 
 
-def _fragment_from_json(text: Any, file: Any, rows: Any, hashes: Any, digest: Any) -> WrittenFragment:
+def _metadata_from_json(text: Any) -> FragmentMetadata:
     metadata = FragmentMetadata.from_json(as_text(text, "the metadata of a fragment"))
     for each in metadata.files:
         as_text(each.path, "a data file", DATA_FILE)
         if each.base_id is not None:  # a file of another dataset
             raise Malformed("a fragment names a base path")
+    return metadata
+
+
+def _fragment_from_json(text: Any, file: Any, rows: Any, hashes: Any, digest: Any) -> WrittenFragment:
     return WrittenFragment(
-        metadata,
+        _metadata_from_json(text),
         as_text(file, "a data file", DATA_FILE),
         as_integer(rows, "a number of rows"),
         as_optional_text(hashes, "packed hashes"),

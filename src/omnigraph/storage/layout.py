@@ -33,6 +33,7 @@ MANIFEST = "__manifest"
 REFS = "__refs"
 TAGS = "__tags"
 TAG_COPIES = f"{REFS}/~tags"
+_CUT_URI = re.compile(r"(s3a?|s3n|gs|gcs|hdfs|viewfs|abfss?|https?):/(?!/)", re.IGNORECASE)
 SCHEMAS = "__schema"
 HISTORY = "__history"
 RECOVERY = "__recovery"
@@ -99,6 +100,7 @@ class GraphRoot:
             raise InvalidArgument("the graph location is empty", hint="pass a path, a file:// or an s3:// URI")
         if text.startswith("file:/"):
             return cls(_local_path(_path_of_file_uri(text)), is_local=True)
+        require_whole_uri(text)
         scheme, separator, rest = text.partition("://")
         if separator and scheme.lower() == "s3":
             return cls(_s3_uri(text, rest), is_local=False)
@@ -121,6 +123,13 @@ class GraphRoot:
     def join(self, path: str) -> str:
         """The URI of `path` below the root."""
         return f"{self.uri}/{path}"
+
+
+def require_whole_uri(text: str) -> None:
+    """Refuse what `pathlib.Path` makes of a URI: it would name a directory `s3:` of this machine."""
+    if _CUT_URI.match(text):
+        scheme, _, rest = text.partition(":/")
+        raise InvalidArgument(f"{text} is no path and no URI", hint=f"pass a text, not a Path: {scheme}://{rest}")
 
 
 def _path_of_file_uri(text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 import numpy as np
@@ -19,6 +19,7 @@ from omnigraph.storage.effects import (
     AppendRows,
     Compacted,
     Effect,
+    MaskRows,
     OverwriteRows,
     ReplaceRows,
     Reshape,
@@ -36,13 +37,16 @@ from omnigraph.storage.tail import Tail, pack_hashes
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """What one staged effect produced. `table` is readable by its number and invisible to everyone else."""
+    """What one staged effect produced. `table` is readable by its number and invisible to everyone else.
+
+    `deleted_ids` None: too many to list.
+    """
 
     table: Table
     added_files: tuple[str, ...] = ()
     removed_fragments: tuple[int, ...] = ()
     masked_fragments: tuple[int, ...] = ()
-    deleted_ids: tuple[str, ...] = ()
+    deleted_ids: tuple[str, ...] | None = ()
     new_fragments: tuple[int, ...] = ()
     new_index_files: tuple[str, ...] = ()
 
@@ -124,6 +128,8 @@ def apply_effect(store: TableStore, base: Table, effect: Effect, tail: Tail) -> 
             return _append(store, base, fragments)
         case ReplaceRows(ids, fragments):
             return _update(store, base, fragments, _mask(base, ids, tail))
+        case MaskRows():
+            return _masked(store, base, effect)
         case OverwriteRows(fragments):
             return _update(store, base, fragments, _Mask(removed=tuple(base.fragments)))
         case UnwrittenRows():
@@ -208,10 +214,15 @@ def commit_detached(
 
 
 def _with_deletions(table: Table, base: Table, masked: Masked) -> Table:
-    """A version with indexes of its own, and what is known of its deletions: those of its base, and `masked`."""
+    """A version with indexes of its own, and what is known of its deletions: those of its base, and `masked`.
+
+    Where others than those in `masked` came to a fragment, nothing is known.
+    """
     home = base.index_home
     for fragment_id, fragment in table.fragments.items():
         if fragment.deletion_file is not None and fragment_id in base.fragments:
+            if fragment_id not in masked and fragment.deletion_file != base.fragments[fragment_id].deletion_file:
+                continue
             before = home.deleted_offsets(fragment_id) if fragment_id in home.fragments else NO_PLACES
             if before is not None:
                 table.deleted[fragment_id] = np.union1d(before, list(masked.get(fragment_id, ()))).astype(np.int64)
@@ -276,21 +287,43 @@ def _mask(base: Table, ids: Sequence[str], tail: Tail) -> _Mask:
         positions.setdefault(address >> 32, set()).add(address & 0xFFFFFFFF)
     updated: list[FragmentMetadata] = []
     removed: list[int] = []
-    with translated(f"masking rows of {base.path}"):
-        for fragment_id, offsets in positions.items():
-            before = base.fragments[fragment_id]
-            after = base.dataset.get_fragment(fragment_id).delete_rows(sorted(offsets))
-            lost = before.num_rows - (0 if after is None else after.num_rows)
-            if lost != len(offsets):
-                raise CorruptGraph(
-                    f"{len(offsets)} rows of {base.path} were to be masked and {lost} are there",
-                    hint="`omnigraph fsck` checks the graph",
-                )
-            if after is None:
-                removed.append(fragment_id)
-            else:
-                updated.append(after)
+    for fragment_id, offsets in positions.items():
+        after = mask_rows(base, fragment_id, sorted(offsets))
+        if after is None:
+            removed.append(fragment_id)
+        else:
+            updated.append(after)
     return _Mask(tuple(removed), tuple(updated), positions, found.ids)
+
+
+def mask_rows(base: Table, fragment_id: int, offsets: Sequence[int]) -> FragmentMetadata | None:
+    """Write the deletion file of a fragment without the rows at some offsets. None: none of its rows is left."""
+    with translated(f"masking rows of {base.path}"):
+        before = base.fragments[fragment_id]
+        after: FragmentMetadata | None = base.dataset.get_fragment(fragment_id).delete_rows(offsets)
+        lost = before.num_rows - (0 if after is None else after.num_rows)
+        if lost != len(offsets):
+            raise CorruptGraph(
+                f"{len(offsets)} rows of {base.path} were to be masked and {lost} are there",
+                hint="`omnigraph fsck` checks the graph",
+            )
+    return after
+
+
+def _masked(store: TableStore, base: Table, effect: MaskRows) -> Staged:
+    """A version without rows whose deletion files are written. Which rows these are is in those files alone."""
+    if base.version != effect.version:
+        raise Unsupported(f"rows of version {effect.version} of {base.path} cannot be masked in {base.version}")
+    operation = LanceOperation.Update(
+        removed_fragment_ids=list(effect.removed),
+        updated_fragments=list(effect.updated),
+        new_fragments=_as_written(effect.fragments),
+    )
+    changed = {f.id for f in effect.updated}
+    known = {i: offsets for i, offsets in base.masked.items() if i not in changed}
+    table = commit_detached(store, base, operation, keeps_indexes=False, masked=known)
+    staged = _staged(base, table, effect.fragments)
+    return replace(staged, removed_fragments=effect.removed, masked_fragments=tuple(sorted(changed)), deleted_ids=None)
 
 
 def _update(store: TableStore, base: Table, fragments: Sequence[WrittenFragment], mask: _Mask) -> Staged:

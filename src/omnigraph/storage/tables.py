@@ -202,6 +202,13 @@ class Table:
                 columns=list(columns) if columns is not None else None, filter=where, fragments=chosen
             ).to_table()
 
+    def scan_addresses(self, columns: Sequence[str], fragments: Sequence[int]) -> pa.Table:
+        """Rows of some fragments with the address of each, in the column `_rowaddr`: its fragment, then its offset."""
+        record("table scan")
+        with translated(f"reading {self.path}"):
+            chosen = [self.dataset.get_fragment(i) for i in fragments]
+            return self.dataset.scanner(columns=list(columns), fragments=chosen, with_row_address=True).to_table()
+
     @property
     def layout(self) -> list[list[str | int]]:
         """The table's rows in scan order, as files: data file, deletion file, live rows of each fragment.

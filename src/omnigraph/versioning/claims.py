@@ -153,11 +153,16 @@ class Claims:
         """Main's claim, put when the graph is made. A store without it is not the store that was opened."""
         self._objects.put_new_json(_path(MAIN, 0, "json"), asdict(Branch(MAIN)))
 
-    def status(self, native_branch: str | None) -> ClaimStatus:
-        """What decides whether a write on an incarnation counts; one listing."""
+    def listed(self, native_branch: str | None) -> ClaimStatus:
+        """What the names of an incarnation's claim objects say; one listing, which reads none of them."""
         name, generation = parse_native(native_branch)
         parts = (_PART.fullmatch(part) for part in self._objects.names(f"{REFS}/{quoted(name)}/"))
-        status = _status(name, generation, [p for p in parts if p is not None and int(p[1]) == generation])
+        return _status(name, generation, [p for p in parts if p is not None and int(p[1]) == generation])
+
+    def status(self, native_branch: str | None) -> ClaimStatus:
+        """What decides whether a write on an incarnation counts: its claim, and on a local disk whose claim it is."""
+        status = self.listed(native_branch)
+        name, generation = status.name, status.generation
         if status.is_claimed and self._objects.root.is_local and self._owner(name, generation) != native_branch:
             return replace(status, is_claimed=False)
         return status

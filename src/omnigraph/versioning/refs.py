@@ -157,8 +157,8 @@ class Refs:
         if main not in missing and claim not in missing:  # claimed for a manifest that is not in this store
             self._claims.close(branch, mint())
         raise StoreReplaced(
-            f"{self._store.root.uri} was moved or replaced while branch {branch.name!r} was being created: "
-            f"{missing[0]} is not there",
+            f"{missing[0]} is not there any more: {self._store.root.uri} was moved or replaced while branch "
+            f"{branch.name!r} was being created, or a cleanup with a short grace removed what was not yet claimed",
             hint="check the location, then create the branch again",
         )
 

@@ -10,7 +10,15 @@ from dataclasses import replace
 from typing import assert_never
 
 from omnigraph.errors import ConstraintConflict, EndpointConflict, ExpectedVersionMismatch, KeyConflict, SchemaMoved
-from omnigraph.storage.effects import AppendRows, Compacted, OverwriteRows, ReplaceRows, Reshape, UnwrittenRows
+from omnigraph.storage.effects import (
+    AppendRows,
+    Compacted,
+    MaskRows,
+    OverwriteRows,
+    ReplaceRows,
+    Reshape,
+    UnwrittenRows,
+)
 from omnigraph.storage.lookup import MAX_LISTED, existing_ids, in_list, missing_ids, rows_where_any, rows_with_values
 from omnigraph.storage.staged import fits
 from omnigraph.storage.tables import Table
@@ -150,6 +158,8 @@ def _require_replayable(
         case ReplaceRows(ids, _) | UnwrittenRows(ids, _):
             if ids and logically and not (plan.rebase_updates and _same_rows(store, change, entry, ids)):
                 raise mismatch
+        case MaskRows():
+            raise mismatch  # its deletion files are those of one version
         case OverwriteRows():
             if logically:
                 raise mismatch

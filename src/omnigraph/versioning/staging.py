@@ -11,6 +11,7 @@ from omnigraph.storage.effects import (
     AppendRows,
     Compacted,
     Effect,
+    MaskRows,
     OverwriteRows,
     ReplaceRows,
     Reshape,
@@ -140,6 +141,8 @@ def _fragments(effect: Effect) -> tuple[WrittenFragment, ...]:
     match effect:
         case AppendRows(fragments) | ReplaceRows(_, fragments) | OverwriteRows(fragments):
             return fragments
+        case MaskRows():
+            return effect.fragments
         case Reshape() | UnwrittenRows() | Compacted():
             return ()
 
@@ -155,8 +158,9 @@ def _summary(
         "added": list(staged.added_files),
         "removed": list(staged.removed_fragments),
         "masked": list(staged.masked_fragments),
-        "deleted_ids": list(staged.deleted_ids),
     }
+    if staged.deleted_ids is not None:
+        full["deleted_ids"] = list(staged.deleted_ids)
     if sum(len(v) for v in full.values() if isinstance(v, list)) <= MAX_INLINE_NAMES:
         return full
     # The staged version is in the name: a restaged change is another list.

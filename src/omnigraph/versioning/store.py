@@ -8,7 +8,7 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,13 +16,13 @@ from typing import Any
 
 from ulid import ULID
 
-from omnigraph.errors import InvalidArgument, ReadOnlyGraph, StoreUnavailable
+from omnigraph.errors import CorruptGraph, InvalidArgument, ReadOnlyGraph, StoreUnavailable
 from omnigraph.errors.base import shown
 from omnigraph.schema.catalog import Catalog
 from omnigraph.storage.calls import CountedPool
 from omnigraph.storage.derived import DerivedStore
 from omnigraph.storage.durability import Durability
-from omnigraph.storage.layout import CLOCKS, MANIFEST, GraphRoot
+from omnigraph.storage.layout import CLOCKS, MANIFEST, SCHEMAS, GraphRoot
 from omnigraph.storage.manifest_table import ManifestStore
 from omnigraph.storage.objects import ObjectStore
 from omnigraph.storage.options import s3_options, seconds, switch, whole_number, with_client_timeout
@@ -136,6 +136,12 @@ class GraphStore:
                 self._catalogs[schema_hash] = found
         return found
 
+    def catalogs(self) -> Iterator[Catalog]:
+        """Every schema that the graph has or had, but those that cannot be read."""
+        for info in self.objects.list(SCHEMAS):
+            with contextlib.suppress(CorruptGraph):
+                yield self.catalog(info.path.rpartition("/")[2].removesuffix(".json"))
+
     def require_present(self) -> None:
         """Raise what opening the graph would, where a local store is away: moved, or not mounted.
 
@@ -147,7 +153,7 @@ class GraphStore:
     def require_writable(self) -> None:
         """Refuse to write through a read-only handle."""
         if self.read_only:
-            raise ReadOnlyGraph(f"{self.root.uri} was opened read-only", hint="open it with mode='rw' to write")
+            raise ReadOnlyGraph(f"{self.root.uri} was opened read-only", hint="open it for writing, in the mode rw")
 
     def store_clock(self) -> dt.datetime:
         """Now, by the clock that stamps the store's objects: the only clock by which ages of objects are measured."""

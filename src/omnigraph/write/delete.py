@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.schema.catalog import NodeType
+from omnigraph.schema.identity import IdValue, id_text
 from omnigraph.storage.effects import ReplaceRows
 from omnigraph.storage.lookup import locate, rows_where_any
 from omnigraph.versioning.commits import GraphCommit
@@ -28,15 +29,16 @@ class DeleteResult:
 
 
 def delete_entities(
-    repository: Repository, type_name: str, ids: Sequence[str], *, branch: str, actor: str | None = None,
+    repository: Repository, type_name: str, ids: Sequence[IdValue], *, branch: str, actor: str | None = None,
     message: str | None = None,
 ) -> DeleteResult:  # fmt: skip
     """Remove entities by id. Ids that do not exist are ignored."""
     txn = WriteTxn(repository, branch, kind="mutate", actor=actor, message=message)
     catalog = txn.catalog
-    entity = catalog.node(type_name) if type_name in catalog.nodes else catalog.edge(type_name)
+    entity = catalog.entity(type_name)
     entry = txn.entry(entity.table_key)
-    found = locate(txn.table(entity.table_key), list(dict.fromkeys(ids)), entry.tail).ids
+    wanted = dict.fromkeys(id_text(entity, each) for each in ids)
+    found = locate(txn.table(entity.table_key), list(wanted), entry.tail).ids
     if not found:
         return DeleteResult(0, 0, None)
     deltas = removals(txn, {entity.table_key: pa.array(found, pa.string())})

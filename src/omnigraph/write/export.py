@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import IO, Any, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -20,15 +20,18 @@ import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 
-from omnigraph.datatypes import Scalar
+from omnigraph.datatypes import Scalar, in_own_width
 from omnigraph.errors import InvalidArgument, TypeNotFound
 from omnigraph.schema.catalog import Catalog, EdgeType, EntityType, Property
 from omnigraph.storage.tables import Table
 from omnigraph.versioning.manifest import ManifestState
 from omnigraph.versioning.staging import open_table
 from omnigraph.versioning.store import GraphStore
+from omnigraph.write.inputs.suffixes import require_suffix
+from omnigraph.write.user_files import joined, replacing
 
-FORMATS = ("jsonl", "parquet", "csv")
+Format = Literal["jsonl", "parquet", "csv"]
+FORMATS: tuple[Format, ...] = get_args(Format)
 PIECE_ROWS = 65_536
 
 
@@ -48,6 +51,8 @@ def export_rows(
     """Write the rows of a state: JSON lines to a file or stream, other formats to a directory."""
     if format not in FORMATS:
         raise InvalidArgument(f"format {format!r} is unknown", hint=f"use one of {', '.join(FORMATS)}")
+    if isinstance(target, (str, os.PathLike)):
+        require_suffix(target, format)
     catalog = store.catalog(state.schema_hash)
     chosen = _chosen(catalog, types)
     source = _Source(store, state)
@@ -57,13 +62,11 @@ def export_rows(
         return ExportResult(rows, files, state.head)
     if not isinstance(target, (str, os.PathLike)):
         raise InvalidArgument(f"{format} is a directory of files, not a stream", hint="name a directory")
-    root = os.fspath(target)
     rows = {}
     written: list[str] = []
     for entity in chosen:
-        path = os.path.join(root, f"{entity.kind}s", f"{entity.name}.{format}")
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with replacing(path) as part:
+        path = joined(target, f"{entity.kind}s", f"{entity.name}.{format}")
+        with replacing(path, with_folders=True) as part:
             rows[entity.table_key] = _FILES[format](entity, source.pieces(entity), part)
         written.append(path)
     return ExportResult(rows, tuple(written), state.head)
@@ -124,20 +127,6 @@ def _jsonl_target(target: str | os.PathLike[str] | IO[bytes]) -> Iterator[tuple[
         yield stream, (path,)
 
 
-@contextmanager
-def replacing(path: str) -> Iterator[str]:
-    """A file that takes its name when it is complete."""
-    part = f"{path}.part"
-    try:
-        yield part
-        os.replace(part, path)
-    except OSError as error:
-        raise InvalidArgument(f"{path} cannot be written: {error.strerror or error}") from error
-    finally:
-        if os.path.exists(part):
-            os.unlink(part)
-
-
 def _write_lines(entity: EntityType, pieces: Iterable[pa.Table], write: Callable[[bytes], Any]) -> int:
     count = 0
     encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
@@ -160,12 +149,12 @@ def _plain(entity: EntityType, name: str, column: pa.ChunkedArray) -> list[Any]:
     """A column as JSON values: dates as day numbers, moments as milliseconds, blobs as base64 text."""
     prop = next((p for p in entity.properties if p.name == name), None)
     if prop is None or prop.type.is_vector:
-        return list(column.to_pylist())
+        return list(in_own_width(column).to_pylist())
     if prop.type.scalar is Scalar.BLOB:
         return [None if v is None else blob_text(v) for v in column.to_pylist()]
     number = {Scalar.DATE: pa.int32(), Scalar.DATETIME: pa.int64()}.get(prop.type.scalar)
     if number is None:
-        return list(column.to_pylist())
+        return list(in_own_width(column).to_pylist())
     return list(column.cast(pa.list_(number) if prop.type.is_list else number).to_pylist())
 
 

@@ -17,7 +17,9 @@ from omnigraph.json_values import json_value
 from omnigraph.versioning.changes import changes_of
 from omnigraph.versioning.commits import GraphCommit
 from omnigraph.versioning.repository import Repository
-from omnigraph.write.export import replacing
+from omnigraph.write.inputs.suffixes import require_suffix
+from omnigraph.write.inputs.tables import JSONL
+from omnigraph.write.user_files import replacing
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,7 @@ class HistoryExport:
 def export_history(repository: Repository, target: str | os.PathLike[str], branch: str) -> HistoryExport:
     """Write the history of a branch to a file, which gets its name when it is complete."""
     path = os.fspath(target)
+    require_suffix(path, JSONL)
     commits = changes = reclaimed = 0
     with replacing(path) as part, open(part, "w", encoding="utf-8", newline="\n") as out:
         for line in _lines(repository, branch):

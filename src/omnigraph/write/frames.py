@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.datatypes import FLOATS, Scalar, whole
-from omnigraph.errors import InvalidValue, MissingValue
+from omnigraph.datatypes import FLOATS, Scalar, TooPrecise, whole
+from omnigraph.errors import DataError, InvalidValue, MissingValue, UnknownField
 from omnigraph.errors.base import shown
 from omnigraph.schema.catalog import EdgeType, EntityType, Property
 from omnigraph.write.ids import ids_of
@@ -30,10 +31,35 @@ def batch_from_table(
 
     `text` names columns that are text which has to be read first, as those of a CSV file are.
     """
+    path = places.parts[0][0] if places.parts else None
+    with naming_file(path):
+        return _batch(entity, table, places, found, text)
+
+
+@contextmanager
+def naming_file(path: str | None) -> Iterator[None]:
+    """Let errors about whole columns say in which file the column is."""
+    try:
+        yield
+    except DataError as error:
+        if path is None or error.path is not None:
+            raise
+        raise type(error)(
+            f"{path}: {error.message}", type_key=error.type_key, row=error.row, field=error.field, path=path,
+            hint=error.hint, violations=error.violations,
+        ) from error  # fmt: skip
+
+
+def _batch(entity: EntityType, table: pa.Table, places: Places, found: Findings, text: Collection[str]) -> Batch:
     require_distinct(entity, table.column_names)
     table = pa.table([plain_column(column) for column in table.columns], names=list(table.column_names))
     known = known_fields(entity)
     for name in table.column_names:
+        if name in ENDPOINTS and name not in known and isinstance(entity, EdgeType):
+            hint = f"the column is called {ENDPOINTS[name]!r} in files"
+            raise UnknownField(
+                f"{entity.name} has no column {name!r}", type_key=entity.table_key, field=name, hint=hint
+            )
         if name not in known:
             entity.property(name)  # raises with the nearest name
     frame = _Frame(entity, table, places, found, text)
@@ -41,7 +67,7 @@ def batch_from_table(
     if frame.bad:
         keep = [i for i in range(table.num_rows) if i not in frame.bad]
         good = table.take(pa.array(keep, pa.int64()))
-        return batch_from_table(entity, good, places.taken(keep), Findings(), text=text)
+        return _batch(entity, good, places.taken(keep), Findings(), text)
     before = len(found)
     explicit = columns.pop("id", None)
     ids, fresh = ids_of(entity, columns, explicit, places, table.num_rows, found)
@@ -130,7 +156,7 @@ class _Frame:
 
     def _lacks(self, name: str) -> MissingValue:
         text = f"{self._entity.name}: column {name!r} is missing"
-        return MissingValue(text, type_key=self._entity.table_key, field=name)
+        return MissingValue(text, type_key=self._entity.table_key, field=name, hint="add it, or rename a column")
 
     def _note(self, index: int, rule: str, text: str, field: str, value: Any = None) -> None:
         self.bad.add(index)
@@ -145,7 +171,7 @@ class _Frame:
         if not (pa.types.is_integer(kind) or is_text(kind) or pa.types.is_null(kind)):
             raise InvalidValue(
                 f"{self._entity.name}.{name} must be text (the id of an entity), the column is {column.type}",
-                type_key=self._entity.table_key, field=name,
+                type_key=self._entity.table_key, field=name, hint="cast the column before it is loaded",
             )  # fmt: skip
         return whole(column.cast(pa.string()))
 
@@ -187,8 +213,9 @@ class _Frame:
         if not is_castable(column.type, kind.scalar):
             raise InvalidValue(
                 f"{self._entity.name}.{prop.name} expects {kind}, the column is {column.type}",
-                type_key=self._entity.table_key, field=prop.name,
+                type_key=self._entity.table_key, field=prop.name, hint="cast the column before it is loaded",
             )  # fmt: skip
+        self._refuse_fine(prop, column)
         if column.type != wanted:
             try:
                 column = _cast(column, wanted, kind.scalar)
@@ -199,6 +226,15 @@ class _Frame:
         if kind.scalar in FLOATS and pc.any(pc.invert(pc.is_finite(column))).as_py():
             return self._one_by_one(prop, column)
         return column
+
+    def _refuse_fine(self, prop: Property, column: pa.ChunkedArray) -> None:
+        """Note the moments of a column that lie between two milliseconds."""
+        if not pa.types.is_timestamp(column.type) or column.type.unit in ("s", "ms"):
+            return
+        coarse = column.cast(pa.timestamp("ms", column.type.tz), safe=False)
+        for index in self._found.rows(pc.not_equal(coarse.cast(column.type, safe=False), column)):
+            text = f"{self._entity.name}.{prop.name} {column[index].cast(pa.string())} {TooPrecise()}"
+            self._note(index, "type", text, prop.name, str(column[index].cast(pa.string())))
 
     def _nested(self, prop: Property, column: pa.ChunkedArray) -> Any:
         """Lists and vectors: as they are when nothing can be wrong with them, one by one otherwise."""
@@ -268,8 +304,13 @@ def is_castable(found: pa.DataType, scalar: Scalar) -> bool:
 
 
 def _cast(column: pa.ChunkedArray, wanted: pa.DataType, scalar: Scalar) -> pa.ChunkedArray:
-    """A column in another type of its family. Refuses decimals with more digits than a float is sure to keep."""
+    """A column in another type of its family. Refuses decimals with more digits than a float is sure to keep.
+
+    Moments between two milliseconds have been noted, and are cut.
+    """
     kind = column.type
+    if pa.types.is_timestamp(kind) and scalar is Scalar.DATETIME and kind.unit in ("us", "ns"):
+        return column.cast(pa.timestamp("ms", kind.tz), safe=False).cast(wanted)
     if pa.types.is_decimal(kind) and scalar in FLOATS and kind.precision > _EXACT[scalar]:
         raise pa.ArrowInvalid(f"{kind} has more digits than {scalar} is sure to keep")
     return column.cast(wanted)

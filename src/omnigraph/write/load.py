@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final, Literal, get_args
 
-from omnigraph.errors import InvalidArgument, Violation
+from omnigraph.errors import Violation
 from omnigraph.storage.effects import AppendRows, Effect, OverwriteRows, ReplaceRows
 from omnigraph.versioning.commits import GraphCommit
 from omnigraph.versioning.plan import Requirement, Unmoved
@@ -20,10 +21,11 @@ from omnigraph.write.transaction import WriteTxn
 from omnigraph.write.validation import Findings, Place, Verdict, raise_first, replaced_rows, validate
 from omnigraph.write.validation.findings import DEFAULT_LIMIT, by_place
 
-APPEND = "append"
-MERGE = "merge"
-OVERWRITE = "overwrite"
-MODES = (APPEND, MERGE, OVERWRITE)
+Mode = Literal["append", "merge", "overwrite"]
+APPEND: Final = "append"
+MERGE: Final = "merge"
+OVERWRITE: Final = "overwrite"
+MODES: tuple[Mode, ...] = get_args(Mode)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,7 @@ class LoadResult:
         return sum(self.nodes.values()) + sum(self.edges.values())
 
 
-def _silent(_: int) -> None:
+def silent(_: int) -> None:
     """Nobody watches."""
 
 
@@ -75,7 +77,7 @@ class LoadRequest:
     """
 
     inputs: Sequence[Input]
-    mode: str
+    mode: Mode
     branch: str
     actor: str | None = None
     message: str | None = None
@@ -85,23 +87,21 @@ class LoadRequest:
     max_errors: int | None = None
     ignore_unknown: bool = False
     dedupe_edges: bool = False
-    progress: Progress = _silent
+    progress: Progress = silent
     is_small: bool = False
-
-    def __post_init__(self) -> None:
-        if self.mode not in MODES:
-            raise InvalidArgument(f"mode {self.mode!r} is unknown", hint=f"use one of {', '.join(MODES)}")
 
 
 def load_rows(repository: Repository, request: LoadRequest, *, fresh: bool = True) -> LoadResult:
     """Validate, stage and publish rows as one commit. Not `fresh`: start from a state that may be some seconds old."""
     txn = WriteTxn(
         repository, request.branch, kind="load", actor=request.actor, message=request.message,
-        expect_head=request.expect_head, idempotency_key=request.idempotency_key, fresh=fresh,
+        expect_head=request.expect_head, idempotency_key=request.idempotency_key,
+        fresh=fresh or request.expect_head is not None,
     )  # fmt: skip
     done = txn.earlier_commit()
     if done is not None:
         return LoadResult(request.branch, request.mode, {}, {}, done)
+    txn.require_expected_head()
     with txn.coming(request.is_small):
         return _load(txn, request)
 

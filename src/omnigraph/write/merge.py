@@ -20,7 +20,7 @@ from omnigraph.schema.reconcile import Reconciled, reconcile
 from omnigraph.storage.effects import Effect, ReplaceRows
 from omnigraph.storage.lookup import locate_ahead
 from omnigraph.storage.tables import Table
-from omnigraph.versioning.ancestry import Lineage, Relation, relate
+from omnigraph.versioning.ancestry import Lineage, relate
 from omnigraph.versioning.commits import GraphCommit
 from omnigraph.versioning.contracts import save_contract
 from omnigraph.versioning.diff import Pinned, TableDelta, columns_of, in_shape, is_unchanged, table_delta
@@ -87,16 +87,17 @@ def merge_branch(
     )  # fmt: skip
     begin = in_process if is_forward or not sides.is_one_schema else comparing
     with repository.reading(*sides.states), begin(txn, terms) as comparison:
-        merging = _Merging(txn, relation, sides, terms.decisions, comparison)
+        merging = Merging(txn, sides, terms.decisions, comparison, Joined(theirs.head, relation.theirs_only))
         plan = merging.fast_forward() if is_forward else merging.merged()
         result = replace(result, conflicts=tuple(plan.conflicts))
         if not dry_run:
-            _require_no_conflict(result)
+            require_no_conflict(result)
             result = replace(result, commit=merging.publish(plan))
     return result
 
 
-def _require_no_conflict(result: MergeResult) -> None:
+def require_no_conflict(result: MergeResult) -> None:
+    """Raise for conflicts that nothing decides."""
     found = result.open_conflicts
     if found:
         places = f"{len(found)} place{'s' if len(found) > 1 else ''}"
@@ -106,10 +107,17 @@ def _require_no_conflict(result: MergeResult) -> None:
 
 
 class Sides:
-    """The three states of a merge and their types, matched by identity."""
+    """The three states of a merge and their types, matched by identity.
 
-    def __init__(self, store: GraphStore, base: ManifestState, ours: ManifestState, theirs: ManifestState) -> None:
+    Not `lineal`: `theirs` is a state like any other, an earlier one perhaps, that does not descend from `base`. Then a
+    row id may mean another row there, and a table that the target has keeps its own pin.
+    """
+
+    def __init__(
+        self, store: GraphStore, base: ManifestState, ours: ManifestState, theirs: ManifestState, *, lineal: bool = True
+    ) -> None:
         self.store = store
+        self.is_lineal = lineal
         self.states = (base, ours, theirs)
         self.base, self.ours, self.theirs = (_pinned(store, state) for state in self.states)
 
@@ -141,7 +149,17 @@ def _pinned(store: GraphStore, state: ManifestState) -> dict[str, Pinned]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
+class Joined:
+    """The history that a merge joins: the source's head becomes a parent, and commits that only it has come along."""
+
+    parent: str
+    commits: tuple[GraphCommit, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MergePlan:
+    """What a merge does to each table, and the conflicts that it met, decided or not."""
+
     conflicts: Sequence[Conflict]
     merges: dict[str, TableMerge]
     requirements: Sequence[Requirement]
@@ -149,15 +167,20 @@ class _Plan:
     kept: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether the target stays as it is."""
+        return not (self.merges or self.adopted or self.removed)
 
-class _Merging:
-    """One merge between its captured heads. Also the `Changes` that validation reads."""
+
+class Merging:
+    """One merge between three states, which may join the history of the source. Also the `Changes` validation reads."""
 
     def __init__(
-        self, txn: WriteTxn, relation: Relation, sides: Sides, decisions: Decisions, comparison: Comparison
+        self, txn: WriteTxn, sides: Sides, decisions: Decisions, comparison: Comparison, joined: Joined | None
     ) -> None:
         self._txn = txn
-        self._relation = relation
+        self._joined = joined
         self._sides = sides
         self._decisions = decisions
         self._comparison = comparison
@@ -229,11 +252,12 @@ class _Merging:
             side.get(entity.type_id) if self._changed(table_key, side) else None
             for side in (self._sides.ours, self._sides.theirs)
         )
-        return TableSides(entity, self._sides.base.get(entity.type_id), ours, theirs)
+        base = self._sides.base.get(entity.type_id)
+        return TableSides(entity, base, ours, theirs, lineal=self._sides.is_lineal)
 
     # --- what to do -----------------------------------------------------------------------------------------------
 
-    def fast_forward(self) -> _Plan:
+    def fast_forward(self) -> MergePlan:
         """The target is where the branches parted: it becomes what the source is, and no row is looked at."""
         _, ours, theirs = self._sides.states
         adopted = tuple(
@@ -245,7 +269,7 @@ class _Merging:
         # A table that moves meanwhile, if it has to do with these, would make this a merge like any other.
         touched = {*removed, *(entry.table_key for entry in adopted)}
         near = self._neighbours(touched) if ours.schema_hash == theirs.schema_hash else set(ours.tables)
-        return _Plan([], {}, [Unmoved(key) for key in sorted(near & ours.tables.keys())], adopted, (), removed)
+        return MergePlan([], {}, [Unmoved(key) for key in sorted(near & ours.tables.keys())], adopted, (), removed)
 
     def _neighbours(self, keys: set[str]) -> set[str]:
         """Tables with their edges, and edge tables with their nodes."""
@@ -269,11 +293,11 @@ class _Merging:
         # As many rows as before: perhaps the edits of the branch add up to nothing.
         return bool(self.theirs(entry.table_key).ids)
 
-    def merged(self) -> _Plan:
+    def merged(self) -> MergePlan:
         """Both moved: adopt what only the source changed, merge what both did."""
         problems = self._schema_conflicts()
         if problems:
-            return _Plan(problems, {}, [])
+            return MergePlan(problems, {}, [])
         catalog: Catalog = self._sides.schema.catalog
         both = [k for k in self._types if self.theirs_changed(k) and self.ours_changed(k)]
         self._compare(both)
@@ -293,7 +317,7 @@ class _Merging:
         )
         found = [*conflicts, *findings.conflicts]
         requirements = [*findings.requirements, *self._decided(found)]
-        return _Plan(found, merges, requirements, entries, kept, removed)
+        return MergePlan(found, merges, requirements, entries, kept, removed)
 
     def _decided(self, conflicts: Iterable[Conflict]) -> list[Requirement]:
         """A strategy chose between rows as they were. Where one of their tables moves, it may have to choose anew."""
@@ -313,6 +337,8 @@ class _Merging:
             return False
         if entity.type_id not in self._sides.ours:
             return True
+        if not self._sides.is_lineal:
+            return False
         if self.ours_changed(table_key) or not self.theirs_changed(table_key) or not fits(theirs.entity, entity):
             return False
         known = self._tables.get(table_key)
@@ -342,7 +368,7 @@ class _Merging:
 
     # --- doing it -------------------------------------------------------------------------------------------------
 
-    def publish(self, plan: _Plan) -> GraphCommit:
+    def publish(self, plan: MergePlan) -> GraphCommit:
         """Write and publish the merge."""
         renamed = self._renamed((*plan.kept, *(entry.table_key for entry in plan.adopted)))
         merges: dict[str, tuple[TableMerge, Table]] = {}
@@ -376,14 +402,15 @@ class _Merging:
             removed=plan.removed,
             renamed=renamed,
             schema_hash=self._sides.schema_hash,
-            merged_parent=self._sides.states[2].head,
+            merged_parent=self._joined.parent if self._joined is not None else None,
             parted=self._parted(plan),
-            commits=self._relation.theirs_only,
+            commits=self._joined.commits if self._joined is not None else (),
         )
         requirements = [r for r in plan.requirements if r.table_key in self._txn.base.tables]
         return self._txn.commit(
-            effects, requirements, graft=graft, files=files, revived=plan.adopted, crew=self._comparison.crew
-        )
+            effects, requirements, graft=graft, files=files, revived=plan.adopted, crew=self._comparison.crew,
+            restored=() if self._sides.is_lineal else plan.adopted,
+        )  # fmt: skip
 
     def _without_refused(self, entry: TableEntry) -> tuple[TableEntry, tuple[str, ...]]:
         """A table that only the source has, without rows that were decided against: edges of nodes that are gone."""
@@ -400,8 +427,8 @@ class _Merging:
         here = {key: self._sides.ours.get(self._types[key].type_id) for key in keys}
         return {key: p.entity.table_key for key, p in here.items() if p is not None and p.entity.table_key != key}
 
-    def _parted(self, plan: _Plan) -> tuple[str, ...]:
-        adopted = {entry.table_key for entry in plan.adopted}
+    def _parted(self, plan: MergePlan) -> tuple[str, ...]:
+        adopted = {entry.table_key for entry in plan.adopted} if self._sides.is_lineal else set()
         return tuple(k for k in self._types if k not in adopted and self.theirs_changed(k))
 
     def _reshaped(self, here: Pinned, want: EntityType, merge: TableMerge | None) -> tuple[TableEntry, tuple[str, ...]]:

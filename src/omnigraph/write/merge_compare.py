@@ -32,12 +32,16 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class TableSides:
-    """One table of a merge: its type after it, and its pins. A side that did not change the table is None."""
+    """One table of a merge: its type after it, and its pins. A side that did not change the table is None.
+
+    `lineal`: both sides descend from the base, so that rows can be told by their row ids as well.
+    """
 
     entity: EntityType
     base: Pinned | None
     ours: Pinned | None
     theirs: Pinned | None
+    lineal: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +96,7 @@ class InProcess:
         if side is None:
             nothing = table.entity.arrow_schema.empty_table()
             return TableDelta(table.entity, nothing, nothing)
-        return table_delta(self.store, table.base, side, table.entity, lineal=True)
+        return table_delta(self.store, table.base, side, table.entity, lineal=table.lineal)
 
     def effects(self, merges: Mapping[str, tuple[TableMerge, Table]]) -> dict[str, ReplaceRows]:
         """Write the rows of one table after the other."""

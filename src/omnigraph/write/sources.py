@@ -13,14 +13,15 @@ from typing import IO, Any
 import pyarrow as pa
 
 from omnigraph.errors import DataError, InvalidArgument, OmnigraphError
-from omnigraph.schema.catalog import Catalog, EntityType
-from omnigraph.write.files import Progress, envelope_chunks, kind_of, spooled, typed_chunks
+from omnigraph.schema.catalog import Catalog
+from omnigraph.write.files import Progress, envelope_chunks, spooled, typed_chunks
 from omnigraph.write.frames import batch_from_table
 from omnigraph.write.inputs.csv_files import BLOCK_BYTES
-from omnigraph.write.inputs.locations import expand_paths, is_pattern, is_uri
+from omnigraph.write.inputs.locations import expand_paths, is_pattern, is_uri, require_path
 from omnigraph.write.inputs.partition_folders import folders_of
 from omnigraph.write.inputs.source_files import Files
-from omnigraph.write.inputs.tables import FilePart
+from omnigraph.write.inputs.suffixes import kind_of
+from omnigraph.write.inputs.tables import JSONL, FilePart
 from omnigraph.write.rows import Batch, batch_from_rows, group_envelopes
 from omnigraph.write.validation import Findings, Places
 
@@ -77,30 +78,21 @@ def holds_few_rows(data: Any) -> bool:
     return all(isinstance(row, Mapping) for group in groups for row in group)
 
 
-def entity_named(name: str, catalog: Catalog) -> EntityType:
-    """A node type, or else an edge type, of that name; `node:Person` and `edge:Knows` say which."""
-    if name.startswith(("node:", "edge:")):
-        return catalog.type_of(name)
-    return catalog.node(name) if name in catalog.nodes else catalog.edge(name)
-
-
 def _is_path(value: Any) -> bool:
     return isinstance(value, (str, os.PathLike))
 
 
 def _path_inputs(path: str | os.PathLike[str]) -> list[Input]:
-    name = os.fspath(path)
-    if os.path.isdir(name):
-        files = [os.path.join(folder, f) for folder, _, names in sorted(os.walk(name)) for f in sorted(names)]
-        if not files:
-            raise InvalidArgument(f"{name} is an empty directory", hint="name the files to load")
-        return [each for file in files for each in _path_inputs(file)]
-    if kind_of(name) == "jsonl":
-        return [lambda reading: _envelope_file(name, reading)]
-    folder, file = os.path.split(name)
-    stem = file.partition(".")[0]
+    """Files of envelopes, and files that are named after their type; below `nodes` and `edges` its kind is clear."""
+    return [_named_input(file) for file in _expanded(path)]
+
+
+def _named_input(path: str) -> Input:
+    if kind_of(path) == JSONL:
+        return lambda reading: _envelope_file(path, reading)
+    folder, file = os.path.split(path)
     kind = {"nodes": "node:", "edges": "edge:"}.get(os.path.basename(folder), "")
-    return [_file_input(kind + stem, name)]
+    return _file_input(kind + file.partition(".")[0], path)
 
 
 def _stream_input(stream: IO[bytes] | IO[str]) -> Input:
@@ -132,6 +124,7 @@ def _expanded(item: Any) -> Sequence[Any]:
     if isinstance(item, EdgeFile):
         return [EdgeFile(path, item.source, item.target) for path in _expanded(item.path)]
     path = os.fspath(item)
+    require_path(path)
     stands_for_others = not os.path.isfile(path) and (os.path.isdir(path) or is_pattern(path) or is_uri(path))
     return expand_paths(path) if stands_for_others else [path]
 
@@ -186,14 +179,13 @@ def _with_whole_numbers(table: pa.Table) -> pa.Table:
 def _file_input(name: str, file: str | os.PathLike[str] | EdgeFile) -> Input:
     path = os.fspath(file.path if isinstance(file, EdgeFile) else file)
     renamed = {file.source: "from", file.target: "to"} if isinstance(file, EdgeFile) else {}
-    return _part_input(
-        name, FilePart(path=path, format=kind_of(path), folders=folders_of(os.path.abspath(path))), renamed
-    )
+    folders = folders_of(path if is_uri(path) else os.path.abspath(path))
+    return _part_input(name, FilePart(path=path, format=kind_of(path), folders=folders), renamed)
 
 
 def _part_input(name: str, part: FilePart, renamed: Mapping[str, str] | None = None) -> Input:
     def read(reading: Reading) -> Iterator[Batch]:
-        entity = entity_named(name, reading.catalog)
+        entity = reading.catalog.entity(name)
         return typed_chunks(
             entity, part, reading.found, reading.progress, ignore_unknown=reading.ignore_unknown, renamed=renamed
         )
@@ -211,7 +203,7 @@ def _files_inputs(name: str, files: Any) -> list[Input]:
         return [_file_input(name, file) for file in _expanded(files)]
     if files.is_selected:
         raise InvalidArgument(
-            f"{name}: `where`, `cast`, `cdc` and `expect` are for Spark", hint="load with engine='spark'"
+            f"{name}: `where`, `cast`, `cdc` and `expect` are for Spark", hint="load with the engine spark"
         )
     if files.type_name != name.removeprefix("node:").removeprefix("edge:"):
         raise InvalidArgument(f"{name}: these files are those of {files.type_name}")
@@ -222,7 +214,7 @@ def _files_inputs(name: str, files: Any) -> list[Input]:
 
 
 def _rows(name: str, rows: list[Any], reading: Reading) -> Iterator[Batch]:
-    entity = entity_named(name, reading.catalog)
+    entity = reading.catalog.entity(name)
     if not rows:
         yield batch_from_rows(entity, [], Places(), reading.found)
     for first in range(0, len(rows), CHUNK_ROWS):
@@ -232,7 +224,7 @@ def _rows(name: str, rows: list[Any], reading: Reading) -> Iterator[Batch]:
 
 
 def _table(name: str, table: pa.Table, reading: Reading) -> Iterator[Batch]:
-    entity = entity_named(name, reading.catalog)
+    entity = reading.catalog.entity(name)
     yield batch_from_table(entity, table, Places(((None, range(1, table.num_rows + 1)),)), reading.found)
 
 

@@ -151,7 +151,7 @@ class WriteTxn:
             self._tip.gathering.pass_by()
         try:
             plan = self._prepared(effects, tuple(requirements), rebase_updates, has_intent)
-            if graft.merged_parent is not None:
+            if graft.merged_parent is not None or graft.adopted:
                 self.repository.require_kept((*graft.adopted, *revived))
             if restored:
                 # The intent roots them from here on. A collector that looked before that has its list, or is done.

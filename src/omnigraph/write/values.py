@@ -13,7 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from omnigraph.datatypes import EPOCH_DATE, FLOATS, INTEGER_RANGE, INTEGERS, PropertyType, Scalar, datetime_to_ms
+from omnigraph.datatypes import (
+    EPOCH_DATE,
+    FLOATS,
+    INTEGER_RANGE,
+    INTEGERS,
+    PropertyType,
+    Scalar,
+    TooPrecise,
+    datetime_to_ms,
+    parse_datetime,
+)
 from omnigraph.errors.base import shown
 
 _DECIMAL_DIGITS = 77
@@ -146,16 +156,25 @@ def _date(value: Any) -> int:
 
 def _datetime(value: Any) -> int:
     if isinstance(value, dt.datetime):
-        return _in_calendar(datetime_to_ms(value), value)
+        return _in_calendar(_milliseconds(value, value), value)
     if isinstance(value, int) and not isinstance(value, bool):
         return _in_calendar(value, value)
     if isinstance(value, str):
         try:
-            moment = datetime_to_ms(dt.datetime.fromisoformat(value))
+            moment = parse_datetime(value)
+        except TooPrecise as error:
+            raise BadValue(f"{_shown(value)} {error}") from error
         except ValueError as error:
             raise BadValue(f"{_shown(value)} is not an ISO date and time") from error
-        return _in_calendar(moment, value)
+        return _in_calendar(_milliseconds(moment, value), value)
     raise BadValue(f"expects a DateTime (ISO text or ms since 1970-01-01), got {_shown(value)}")
+
+
+def _milliseconds(value: dt.datetime, given: Any) -> int:
+    try:
+        return datetime_to_ms(value)
+    except TooPrecise as error:
+        raise BadValue(f"{_shown(given)} {error}") from error
 
 
 def _in_calendar(moment: int, given: Any) -> int:

@@ -151,6 +151,22 @@ print([name for name in {HEAVY!r} if name in sys.modules])
     assert ran.stdout.splitlines()[-1] == "[]"
 
 
+@pytest.mark.parametrize("command", ["branch list", "snapshot", "commit list"])
+def test_a_short_command_does_not_load_pandas_or_spark(tmp_path: Path, command: str) -> None:
+    """pandas is installed here; Arrow loads it unless it is kept from it."""
+    uri = str(tmp_path / "g")
+    Graph.init(uri, "node Person { name: String @key }")
+    script = f"""
+import importlib.util, sys
+assert importlib.util.find_spec("pandas") is not None
+from omnigraph.cli.main import run
+assert run({command.split()!r} + ["--store", {uri!r}]) == 0
+print([name for name in ("pandas", "pyspark", "polars", "yaml", "prompt_toolkit") if name in sys.modules])
+"""
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert ran.stdout.splitlines()[-1] == "[]"
+
+
 @pytest.mark.parametrize("path", SOURCES, ids=lambda p: p.name)
 def test_modules_of_the_command_line_import_the_engine_only_when_it_is_needed(path: Path) -> None:
     for statement in ast.parse(path.read_text()).body:

@@ -6,17 +6,19 @@ import random
 
 import networkx as nx
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from omnigraph import Graph
-from omnigraph.errors import CorruptGraph, InvalidArgument, NotFound, OmnigraphError, UnknownField
+from omnigraph.errors import CorruptGraph, InvalidArgument, InvalidValue, NotFound, OmnigraphError, UnknownField
 from omnigraph.execution.analytics.blocks import Block, reduce_rows
 from omnigraph.execution.analytics.view import GraphView
+from omnigraph.execution.analytics.weights import checked_weights
 
 SCHEMA = """
 node Person { name: String @key  rank: F64?  group: I64? }
 node City { name: String @key }
-edge Knows: Person -> Person
+edge Knows: Person -> Person { strength: F64?  since: I32?  note: String? }
 edge LivesIn: Person -> City
 """
 
@@ -28,12 +30,16 @@ class ManyBlocks:
         self._view = view
         self._count = count
 
-    def degrees(self, direction):
-        return self._view.rows(direction).degrees()
-
     def run(self, direction, kernel, *vectors):
         blocks = self._view.rows(direction).blocks(self._count)
         return np.concatenate([kernel(block, *vectors) for block in blocks])
+
+    def add_up(self, direction, kernel, *vectors):
+        blocks = list(self._view.rows(direction).blocks(self._count))
+        return sum(kernel(block, other, *vectors) for block in blocks for other in blocks)
+
+    def whole(self, direction):
+        return None
 
 
 def random_graph(seed: int, nodes: int, edges: int) -> tuple[list[dict], nx.MultiDiGraph]:
@@ -45,8 +51,9 @@ def random_graph(seed: int, nodes: int, edges: int) -> tuple[list[dict], nx.Mult
         model.add_node(f"p{number}")
     for _ in range(edges):
         a, b = f"p{rng.randrange(nodes)}", f"p{int(rng.random() ** 2 * nodes)}"
-        rows.append({"edge": "Knows", "from": a, "to": b})
-        model.add_edge(a, b)
+        strength = rng.choice([0.0, 0.5, 1.0, 2.25, 7.0])
+        rows.append({"edge": "Knows", "from": a, "to": b, "data": {"strength": strength}})
+        model.add_edge(a, b, strength=strength)
     return rows, model
 
 
@@ -114,6 +121,75 @@ def test_shortest_paths(case) -> None:
     assert sorted(near) == sorted({"p0", *model.successors("p0")})
 
 
+def test_weighted_and_personalised_pagerank(case) -> None:
+    graph, model = case
+    options = {"iterations": 800, "tolerance": 1e-14}
+    for weight in (None, "strength"):
+        for sources in (None, ["p0", "p3", "p0"]):
+            start = dict.fromkeys(sources, 1.0) if sources else None
+            expected = nx.pagerank(model, personalization=start, weight=weight, tol=1e-13, max_iter=2000)
+            asked = {**options, "weight": weight, "sources": sources}
+            results = [values(a.pagerank("Knows", **asked), "pagerank") for a in engines(graph)]
+            assert results[0] == results[1] == results[2], "blocks must not change a result"
+            assert results[0] == pytest.approx(expected, abs=1e-9)
+
+
+def test_degrees_by_weight(case) -> None:
+    graph, model = case
+    for analytics in engines(graph):
+        found = analytics.degrees("Knows", weight="strength")
+        assert values(found, "degree") == dict(model.degree())
+        assert values(found, "out_weight") == pytest.approx(dict(model.out_degree(weight="strength")))
+        assert values(found, "weight") == pytest.approx(dict(model.degree(weight="strength")))
+
+
+def test_weighted_shortest_paths(case) -> None:
+    graph, model = case
+    for analytics in engines(graph):
+        found = analytics.shortest_paths("Knows", ["p0", "p3"], weight="strength").to_pylist()
+        for source in ("p0", "p3"):
+            mine = {row["id"]: row["distance"] for row in found if row["source"] == source}
+            assert mine == nx.single_source_dijkstra_path_length(model, source, weight="strength")
+    assert graph.analytics.shortest_paths("Knows", [], weight="strength").num_rows == 0
+
+
+def test_communities_by_weight(tmp_path) -> None:
+    graph = Graph.init(tmp_path / "g", SCHEMA)
+    rows = [{"type": "Person", "data": {"name": f"p{n}"}} for n in range(4)]
+    ends = [("p0", "p3", 1.0), ("p1", "p3", 1.0), ("p0", "p3", 0.5), ("p2", "p3", 4.0)]
+    rows += [{"edge": "Knows", "from": a, "to": b, "data": {"strength": w}} for a, b, w in ends]
+    graph.load(rows)
+    number = {name: at for at, name in enumerate(graph.rows("node:Person")["id"].to_pylist())}
+    for analytics in engines(graph):
+        once = values(analytics.communities("Knows", iterations=1, weight="strength"), "community")
+        assert once["p3"] == number["p2"], "one edge of weight 4 outvotes two of weight 1.5 together"
+        assert values(analytics.communities("Knows", iterations=1), "community")["p3"] == number["p0"]
+
+
+def with_weight(tmp_path, strength) -> Graph:
+    graph = Graph.init(tmp_path / "g", SCHEMA)
+    rows = [{"type": "Person", "data": {"name": f"p{n}"}} for n in range(3)]
+    rows += [{"edge": "Knows", "from": "p0", "to": "p1", "data": {"strength": 1.0}}]
+    graph.load([*rows, {"edge": "Knows", "from": "p1", "to": "p2", "data": {"strength": strength}}])
+    return graph
+
+
+@pytest.mark.parametrize(("strength", "shown"), [(-0.25, "the weight -0.25"), (None, "no weight")])
+def test_edges_that_have_no_usable_weight_are_refused(tmp_path, strength, shown) -> None:
+    graph = with_weight(tmp_path, strength)
+    for call in ("pagerank", "communities", "degrees"):
+        with pytest.raises(InvalidValue, match=rf"Knows edge from 'p1' to 'p2' has {shown} in 'strength'"):
+            getattr(graph.analytics, call)("Knows", weight="strength")
+
+
+def test_weights_that_are_no_finite_numbers_are_refused(tmp_path) -> None:
+    edge = Graph.init(tmp_path / "g", SCHEMA).catalog("main").edge("Knows")
+    for value in (float("nan"), float("inf"), -1.0):
+        with pytest.raises(InvalidValue, match="from 'a' to 'b'"):
+            checked_weights(pa.array([0.0, value]), edge, "strength", lambda row: ("ab"[row - 1], "b"))
+    assert checked_weights(pa.array([0, 3], pa.int32()), edge, "since", lambda _: ("", "")).tolist() == [0.0, 3.0]
+
+
 def test_communities_are_those_of_the_definition(case) -> None:
     graph, model = case
     both = nx.MultiGraph(model)
@@ -174,8 +250,19 @@ def test_what_cannot_be_computed_is_refused(case) -> None:
         graph.analytics.pagerank("Knows", damping=1.5)
     with pytest.raises(NotFound, match="nobody"):
         graph.analytics.shortest_paths("Knows", ["nobody"])
-    with pytest.raises(InvalidArgument, match="list of ids"):
+    with pytest.raises(InvalidArgument, match="sources is 'p0', not a list"):
         graph.analytics.shortest_paths("Knows", "p0")
+    with pytest.raises(InvalidArgument, match="sources is 'p0', not a list"):
+        graph.analytics.pagerank("Knows", sources="p0")
+    with pytest.raises(InvalidArgument, match="sources is empty"):
+        graph.analytics.pagerank("Knows", sources=[])
+    with pytest.raises(InvalidArgument, match="max_hops counts edges"):
+        graph.analytics.shortest_paths("Knows", ["p0"], max_hops=2, weight="strength")
+    with pytest.raises(InvalidArgument, match="no property 'nope'") as refused:
+        graph.analytics.pagerank("Knows", weight="nope")
+    assert refused.value.hint == "numeric properties: since, strength"
+    with pytest.raises(InvalidArgument, match=r"Knows.note is String\? and cannot weigh edges"):
+        graph.analytics.shortest_paths("Knows", ["p0"], weight="note")
     with pytest.raises(UnknownField, match="score"):
         graph.analytics.write(graph.analytics.degrees("Knows"), "degree", "score")
 

@@ -26,6 +26,7 @@ from omnigraph.storage.durability import Durability
 from omnigraph.storage.effects import (
     AppendRows,
     Effect,
+    MaskRows,
     OverwriteRows,
     ReplaceRows,
     Reshape,
@@ -126,7 +127,9 @@ def test_tails_round_trip(content: dict[int, list[str]]) -> None:
 def test_effects_round_trip() -> None:
     file = DataFile("f.lance", [0, 1], [0, 1], 2, 2, 300)
     fragment = WrittenFragment(FragmentMetadata(0, [file], 3), "f.lance", 3, None)
-    for effect in (AppendRows((fragment,)), ReplaceRows(("a", "b"), (fragment,)), OverwriteRows(()), Reshape("fold")):
+    masked = MaskRows(2**63 + 5, (1, 2), (fragment.metadata,), (fragment,))
+    replaced = ReplaceRows(("a", "b"), (fragment,))
+    for effect in (AppendRows((fragment,)), replaced, masked, OverwriteRows(()), Reshape("fold")):
         assert effect_from_json(json.loads(json.dumps(effect_to_json(effect)))) == effect
     with pytest.raises(CorruptGraph, match="unknown table effect 'magic'"), decoding("an intent"):
         effect_from_json({"kind": "magic"})

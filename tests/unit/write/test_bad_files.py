@@ -199,7 +199,7 @@ def test_lines(
         ("none.jsonl", "none.jsonl cannot be read: No such file"),
         ({"Person": "none.parquet"}, "none.parquet cannot be read: No such file"),
         ({"Person": "none.csv"}, "none.csv cannot be read: No such file"),
-        ({"Nobody": []}, "there is no edge type `Nobody`"),
+        ({"Nobody": []}, "there is no node type and no edge type `Nobody`"),
         ({"Person": 5}, "Person: cannot load int"),
         (5, "cannot load int"),
         ({"Knows": pa.table({"from": ["ann"]})}, "Knows: column 'to' is missing"),

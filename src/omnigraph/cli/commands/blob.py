@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import sys
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from omnigraph.cli import options
 from omnigraph.cli.output import print_json, print_line
-from omnigraph.errors import InvalidArgument, NotFound
+from omnigraph.errors import NotFound
 
 if TYPE_CHECKING:
     from omnigraph.graph import Graph
@@ -41,7 +40,7 @@ def get(
     *,
     offset: Annotated[int, typer.Option("--offset", min=0, metavar="N", help="Skip N bytes.")] = 0,
     length: Annotated[int | None, typer.Option("--length", min=1, metavar="N", help="At most N bytes.")] = None,
-    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write here, not to stdout.")] = None,
+    out: Annotated[str | None, typer.Option("--out", metavar="FILE", help="Write here, not to stdout.")] = None,
     branch: options.Branch = None,
     at: options.At = None,
     store: options.Store = None,
@@ -62,10 +61,9 @@ def get(
         sys.stdout.flush()
         sys.stdout.buffer.write(found)
     else:
-        try:
-            out.write_bytes(found)
-        except OSError as error:
-            raise InvalidArgument(f"{out} cannot be written: {error.strerror or error}") from error
+        from omnigraph.write.user_files import write_file
+
+        write_file(out, found)
         print_line(f"wrote {len(found)} bytes to {out}")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,7 +9,6 @@ import typer
 from omnigraph.cli import options
 from omnigraph.cli.changes_text import change_json, print_changes
 from omnigraph.cli.output import clean, commit_json, print_json, print_line
-from omnigraph.errors import InvalidArgument
 
 app = options.group("What each commit of a branch changed, in order.")
 
@@ -36,8 +34,8 @@ def poll(
     """Print the commits after a place, oldest first, each with what it changed, and where to go on."""
     graph = options.open_to_read(uri, store)
     feed = graph.changes(
-        cursor, start, branch or "main", limit=limit, kinds=tuple(kind or ()), types=tuple(type_ or ()),
-        ops=tuple(op or ()),
+        cursor, start, branch or "main", limit=limit, kinds=options.wanted_kinds(kind), types=tuple(type_ or ()),
+        ops=options.wanted_ops(op),
     )  # fmt: skip
     if json:
         blocks = [
@@ -63,7 +61,7 @@ def poll(
 def baseline(
     uri: options.Uri = None,
     *,
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Where to write the rows.", show_default=False)],
+    out: Annotated[str, typer.Option("--out", metavar="FILE", help="Where to write the rows.", show_default=False)],
     branch: options.Branch = None,
     kind: options.Kind = None,
     type_: options.Type = None,
@@ -78,14 +76,12 @@ def baseline(
     from omnigraph.cli.baseline import write_baseline
 
     graph = options.open_to_read(uri, store)
-    try:
-        commit_id, cursor, rows = write_baseline(
-            graph, branch or "main", out, kinds=tuple(kind or ()), types=tuple(type_ or ()), ops=tuple(op or ())
-        )
-    except OSError as error:
-        raise InvalidArgument(f"{out} cannot be written: {error.strerror or error}") from error
+    commit_id, cursor, rows = write_baseline(
+        graph, branch or "main", out, kinds=options.wanted_kinds(kind), types=tuple(type_ or ()),
+        ops=options.wanted_ops(op),
+    )  # fmt: skip
     if json:
-        print_json({"snapshot_commit_id": commit_id, "resume_cursor": cursor, "rows": rows, "path": str(out)})
+        print_json({"snapshot_commit_id": commit_id, "resume_cursor": cursor, "rows": rows, "path": out})
         return
     print_line(f"wrote {rows} rows of commit {commit_id} to {out}")
     print_line(f"cursor: {cursor}")

@@ -68,7 +68,7 @@ def changes(
 ) -> None:
     """Show every entity that a commit changed, with its values before and after."""
     graph = options.open_to_read(None, store)
-    found = graph.commits.changes(commit_id, tuple(kind or ()), tuple(type_ or ()), tuple(op or ()))
+    found = graph.commits.changes(commit_id, options.wanted_kinds(kind), tuple(type_ or ()), options.wanted_ops(op))
     if json:
         print_json({"graph_commit_id": commit_id, "changes": [change_json(c) for c in found]})
     else:

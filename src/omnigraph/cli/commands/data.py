@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 def init(
     uri: options.Uri = None,
     *,
-    schema: Annotated[Path, typer.Option("--schema", metavar="FILE", help="The schema, a .pg file.")],
+    schema: Annotated[str, typer.Option("--schema", metavar="FILE", help="The schema, a .pg file.")],
     store: options.Store = None,
     actor: options.Actor = None,
     quiet: options.Quiet = False,
@@ -29,7 +28,7 @@ def init(
 
     where = options.location(uri, store)
     options.announce("init", where, quiet=quiet)
-    graph = Graph.init(where, schema, actor=actor)
+    graph = Graph.init(where, options.named_file(schema), actor=actor)
     head = graph.commits.head()
     if json:
         print_json({"uri": graph.uri, "actor_id": actor, "commit": commit_json(head)})

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -26,7 +25,8 @@ def export(
     uri: options.Uri = None,
     *,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="PATH", help="A file (jsonl) or directory; stdout by default.")
+        str | None,
+        typer.Option("--out", metavar="PATH", help="A file (jsonl) or directory, or its URI; stdout by default."),
     ] = None,
     format: Annotated[Format, typer.Option("--format", help="jsonl: one file. parquet, csv: a file per type.")] = (
         Format.jsonl
@@ -35,7 +35,7 @@ def export(
         list[str] | None, typer.Option("--type", metavar="TYPE", help="Only this type; may be repeated.")
     ] = None,
     history: Annotated[
-        Path | None,
+        str | None,
         typer.Option("--history", metavar="FILE", help="Also every commit and its changes, as JSON lines."),
     ] = None,
     branch: options.Branch = None,

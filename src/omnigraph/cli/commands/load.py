@@ -107,6 +107,10 @@ def load(
     where = options.location(uri, store)
     if mode is Mode.overwrite:
         options.require_consent(where, "load --mode overwrite", yes=yes, json=json)
+    if rejects is not None:
+        from omnigraph.write.user_files import require_writable
+
+        require_writable(rejects)
     graph = options.open_to_write("load", where, quiet=quiet)
     with _listener(engine, source, show=not quiet) as advance:
         result = graph.load(
@@ -138,14 +142,14 @@ def _source(data: list[str], node: list[str], edge: list[str]) -> Any:
     if data == ["-"]:
         return sys.stdin.buffer
     if data:
-        return [Path(name) for name in data]
+        return data
     source: dict[str, list[Any]] = {}
     for kind, given in (("node", node), ("edge", edge)):
         for each in given:
             name, _, path = each.partition("=")
             if not path:
                 options.usage(f"--{kind} {each}: write --{kind} TYPE=FILE")
-            source.setdefault(f"{kind}:{name}", []).append(_edge_file(path) if kind == "edge" else Path(path))
+            source.setdefault(f"{kind}:{name}", []).append(_edge_file(path) if kind == "edge" else path)
     return source
 
 
@@ -156,7 +160,7 @@ def _edge_file(text: str) -> Any:
     path, colon, columns = text.rpartition(":")
     source, comma, target = columns.partition(",")
     if not (colon and comma and source and target) or "/" in columns:
-        return Path(text)
+        return text
     return EdgeFile(path, source, target)
 
 

@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from omnigraph.write.load import LoadResult
 
 app = typer.Typer(help="Load jobs on Spark.", no_args_is_help=True)
-JobFile = Annotated[Path, typer.Argument(metavar="[JOB]", help="The job file.")]
+JobFile = Annotated[str, typer.Argument(metavar="[JOB]", help="The job file.")]
 Master = Annotated[
     str | None,
     typer.Option("--master", metavar="URL", help="The Spark master; local[*] by default.", show_default=False),
@@ -40,7 +39,7 @@ Since = Annotated[
     str | None,
     typer.Option("--since", metavar="TIME", help="Files changed at this time or later.", show_default=False),
 ]
-_DEFAULT = Path("pipeline.yaml")
+_DEFAULT = "pipeline.yaml"
 
 
 @app.command("init")
@@ -48,14 +47,13 @@ def init(
     job: JobFile = _DEFAULT, *, store: options.Store = None, uri: options.Uri = None, json: options.Json = False
 ) -> None:
     """Write a job file to start from: one source for each type of the graph."""
+    from omnigraph.write.user_files import exists, write_file
+
     graph = options.open_to_read(uri, store)
-    if job.exists():
+    if exists(job):
         raise InvalidArgument(f"{job} exists", hint="choose another name, or remove it first")
-    try:
-        job.write_text(_example(graph), encoding="utf-8")
-    except OSError as error:
-        raise InvalidArgument(f"{job} cannot be written: {error.strerror or error}") from error
-    print_json({"job": str(job)}) if json else print_line(f"wrote {job}: name your files in it, then `pipeline run`")
+    write_file(job, _example(graph).encode())
+    print_json({"job": job}) if json else print_line(f"wrote {job}: name your files in it, then `pipeline run`")
 
 
 @app.command("validate")
@@ -66,7 +64,7 @@ def validate(job: JobFile = _DEFAULT, *, store: options.Store = None, json: opti
     parsed, graph = _opened(job, store)
     found = check(parsed, graph)
     if json:
-        print_json({"job": str(job), "problems": found})
+        print_json({"job": job, "problems": found})
     else:
         for problem in found:
             print_line(f"ERROR {problem}")
@@ -138,7 +136,7 @@ def graph_of(job: JobFile = _DEFAULT, *, json: options.Json = False) -> None:
     from omnigraph.pipeline.job_graph import job_mermaid
 
     text = job_mermaid(read_job(job))
-    print_json({"job": str(job), "mermaid": text}) if json else print_line(text)
+    print_json({"job": job, "mermaid": text}) if json else print_line(text)
 
 
 @app.command("backfill")
@@ -157,12 +155,12 @@ def backfill(
     from dataclasses import replace
 
     from omnigraph.pipeline.api import backfill as run_backfill
-    from omnigraph.pipeline.spark_session import session
+    from omnigraph.pipeline.spark_session import plain_session
 
     parsed, graph = _opened(job, store)
     begun = time.perf_counter()
     with watched_tasks("loading", show=not quiet) as progress:
-        spark = session(master, config=_settings(conf or []))
+        spark = plain_session(master, config=_settings(conf or []))
         asked = replace(parsed, dry_run=dry_run)
         result = run_backfill(spark, asked, graph, since=_moment(since), progress=progress)
     _report(graph, result, time.perf_counter() - begun, json=json)
@@ -263,7 +261,7 @@ def _settings(given: list[str]) -> dict[str, str]:
     return found
 
 
-def _opened(job: Path, store: str | None) -> tuple[Job, Graph]:
+def _opened(job: str, store: str | None) -> tuple[Job, Graph]:
     from omnigraph.graph import Graph
     from omnigraph.pipeline.api import open_target
     from omnigraph.pipeline.job import read_job

@@ -8,8 +8,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -19,27 +18,30 @@ from omnigraph.cli.output import counted, print_json, print_line
 from omnigraph.errors import InvalidArgument
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from omnigraph.execution.explanation import Explanation
+    from omnigraph.handles.engines import Engine as EngineName
     from omnigraph.query.lint import QueryLint
     from omnigraph.schema.catalog import Catalog
 
 QUERIES_VARIABLE = "OMNIGRAPH_QUERIES"
 Name = Annotated[str | None, typer.Argument(metavar="[NAME]", help="Which query of the file.", show_default=False)]
 File = Annotated[
-    Path | None,
+    str | None,
     typer.Option("--query", metavar="FILE", help="A .gq file, or a directory of them.", show_default=False),
 ]
 Text = Annotated[str | None, typer.Option("-e", "--query-string", metavar="GQ", help="Query text.", show_default=False)]
 Params = Annotated[str | None, typer.Option("--params", metavar="JSON", help="Parameters.", show_default=False)]
 ParamsFile = Annotated[
-    Path | None, typer.Option("--params-file", metavar="FILE", help="Parameters as a JSON file.", show_default=False)
+    str | None, typer.Option("--params-file", metavar="FILE", help="Parameters as a JSON file.", show_default=False)
 ]
 Format = Annotated[str, typer.Option("--format", metavar="FORMAT", help="table, kv, csv, jsonl, json or arrow.")]
 Engine = Annotated[
     str, typer.Option("--engine", metavar="ENGINE", help="arrow (this process) or spark: the rows are the same.")
 ]
 SchemaFile = Annotated[
-    Path | None, typer.Option("--schema", metavar="FILE", help="Check against a .pg file.", show_default=False)
+    str | None, typer.Option("--schema", metavar="FILE", help="Check against a .pg file.", show_default=False)
 ]
 
 
@@ -73,14 +75,16 @@ def query(
         if shape in STREAMED and engine in ("auto", "arrow"):
             STREAMED[shape](graph.stream(source, name, given, branch=shown_branch, snapshot=target))
             return
-        result = graph.query(source, name, given, branch=shown_branch, snapshot=target, engine=engine)
+        result = graph.query(
+            source, name, given, branch=shown_branch, snapshot=target, engine=cast("EngineName", engine)
+        )
     FORMATS[shape](result)
 
 
 def lint(
     uri: options.Uri = None,
     *,
-    file: Annotated[Path, typer.Option("--query", metavar="FILE", help="A .gq file.", show_default=False)],
+    file: Annotated[str, typer.Option("--query", metavar="FILE", help="A .gq file.", show_default=False)],
     schema: SchemaFile = None,
     store: options.Store = None,
     json: options.Json = False,
@@ -91,11 +95,11 @@ def lint(
     if schema is not None and (uri is not None or store is not None):
         options.usage("check against --schema or against a graph, not both")
     catalog, described = _catalog(uri, store, schema)
-    report = lint_queries(_read(file), catalog, str(file))
+    report = lint_queries(_read(file), catalog, file)
     if json:
-        print_json({**report.to_json(), "schema_source": described, "query_path": str(file)})
+        print_json({**report.to_json(), "schema_source": described, "query_path": file})
     else:
-        _print_lint(report, str(file))
+        _print_lint(report, file)
     if report.errors:
         raise typer.Exit(FAILED)
 
@@ -132,7 +136,7 @@ def explain(
     print_json(found.to_json()) if json else print_line(str(found))
 
 
-def _meaning(source: str | Path, name: str | None, schema: Path) -> Explanation:
+def _meaning(source: str | Path, name: str | None, schema: str) -> Explanation:
     """A query without a graph: there is nothing to plan for."""
     from omnigraph.execution.explanation import Explanation
     from omnigraph.handles.queries import source_of
@@ -160,28 +164,27 @@ def stopped_at_once() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def query_source(name: str | None, file: Path | None, text: str | None) -> str | Path:
+def query_source(name: str | None, file: str | None, text: str | None) -> str | Path:
     """Query text, a file or a directory; a name alone means a stored query."""
     if file is not None and text is not None:
         options.usage("give the query by --query FILE or by -e TEXT, not both")
     if text is not None:
         return text if text.strip() else "\n"
     if file is not None:
-        return file
+        return options.named_file(file)
     stored = os.environ.get(QUERIES_VARIABLE)
     if name is None or not stored:
         options.usage(f"give the query by --query FILE or by -e TEXT, or name one that is stored in {QUERIES_VARIABLE}")
-    return Path(stored)
+    return options.named_file(stored)
 
 
-def _read(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidArgument(f"{file} cannot be read: {error}") from error
+def _read(file: str) -> str:
+    from omnigraph.write.user_files import read_text
+
+    return read_text(file)
 
 
-def query_params(text: str | None, file: Path | None) -> dict[str, Any]:
+def query_params(text: str | None, file: str | None) -> dict[str, Any]:
     """The values of `--params` or `--params-file`."""
     if text is not None and file is not None:
         options.usage("--params and --params-file exclude each other")
@@ -197,7 +200,7 @@ def query_params(text: str | None, file: Path | None) -> dict[str, Any]:
     return value
 
 
-def _catalog(uri: str | None, store: str | None, schema: Path | None) -> tuple[Catalog, dict[str, str]]:
+def _catalog(uri: str | None, store: str | None, schema: str | None) -> tuple[Catalog, dict[str, str]]:
     if schema is None:
         graph = options.open_to_read(uri, store)
         return graph.catalog(), {"kind": "graph", "uri": graph.uri}
@@ -207,8 +210,8 @@ def _catalog(uri: str | None, store: str | None, schema: Path | None) -> tuple[C
 
     numbers = count()
     # Ids mean nothing here: a schema without a graph only has to be consistent with itself.
-    catalog = compile_schema(_read(schema), lambda: f"{next(numbers):026d}", str(schema))
-    return catalog, {"kind": "file", "path": str(schema)}
+    catalog = compile_schema(_read(schema), lambda: f"{next(numbers):026d}", schema)
+    return catalog, {"kind": "file", "path": schema}
 
 
 def _print_lint(report: QueryLint, path: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,7 +9,7 @@ import typer
 from omnigraph.cli import options
 from omnigraph.cli.failures import FAILED
 from omnigraph.cli.output import counted, print_json, print_line
-from omnigraph.errors import InvalidArgument, LanguageError
+from omnigraph.errors import LanguageError
 
 if TYPE_CHECKING:
     from omnigraph.schema.lint import LintFinding, LintReport
@@ -30,16 +29,15 @@ def show(
 ) -> None:
     """Print the schema of the graph, as of a target."""
     graph = options.open_to_read(uri, store)
-    snapshot = options.snapshot_at(graph, at)
-    target = None if at is None else options.target_of(graph, at)
-    text = graph.schema.mermaid(target) if mermaid else graph.schema.show(target)
+    snapshot = graph.snapshot(at)
+    text = graph.schema.mermaid(at) if mermaid else graph.schema.show(at)
     if json:
         print_json({"uri": graph.uri, "schema_hash": snapshot.schema_hash, "schema": text})
     else:
         print_line(text.rstrip("\n"))
 
 
-Schema = Annotated[Path, typer.Option("--schema", metavar="FILE", help="The .pg file to go to.", show_default=False)]
+Schema = Annotated[str, typer.Option("--schema", metavar="FILE", help="The .pg file to go to.", show_default=False)]
 DataLoss = Annotated[
     bool, typer.Option("--allow-data-loss", help="Remove what is dropped from the tables instead of hiding it.")
 ]
@@ -68,9 +66,11 @@ def plan(
     """Show the steps from the schema of a branch to a file, and the digest that applies them. Nothing is changed."""
     graph = options.open_to_read(uri, store)
     change = graph.schema.plan(
-        _source(schema), allow_data_loss, branch or "main", drop=drop or (), fresh=fresh or (), path=str(schema)
+        _source(schema), allow_data_loss, branch or "main", drop=drop or (), fresh=fresh or (), path=schema
     )
     _print_change(graph.uri, change, json=json)
+    if not change.supported:
+        raise typer.Exit(FAILED)
 
 
 @app.command("apply")
@@ -103,7 +103,7 @@ def apply(
     graph = options.open_to_write("schema apply", where, quiet=quiet)
     change = graph.schema.apply(
         text, allow_data_loss, branch or "main", actor, plan=plan, drop=drop or (), allow_drops=allow_drops,
-        fresh=fresh or (), message=message, path=str(schema),
+        fresh=fresh or (), message=message, path=schema,
     )  # fmt: skip
     _print_change(graph.uri, change, json=json, applied=True)
 
@@ -130,7 +130,7 @@ def _print_change(uri: str, change: SchemaChange, *, json: bool, applied: bool =
 
 @app.command("lint")
 def lint(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A .pg file.", show_default=False)],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A .pg file.", show_default=False)],
     *,
     json: options.Json = False,
 ) -> None:
@@ -138,24 +138,19 @@ def lint(
     from omnigraph.schema.lint import lint_schema
 
     source = _source(file)
-    report = lint_schema(source, str(file))
+    report = lint_schema(source, file)
     if json:
-        print_json({"path": str(file)} | report.to_json())
+        print_json({"path": file} | report.to_json())
     else:
-        _print_report(report, source, str(file))
+        _print_report(report, source, file)
     if report.errors:
         raise typer.Exit(FAILED)
 
 
-def _source(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise InvalidArgument(
-            f"{file} is not UTF-8: byte {error.start} is 0x{error.object[error.start]:02x}"
-        ) from error
-    except OSError as error:
-        raise InvalidArgument(f"{file} cannot be read: {error.strerror or error}") from error
+def _source(file: str) -> str:
+    from omnigraph.write.user_files import read_text
+
+    return read_text(file)
 
 
 def _print_report(report: LintReport, source: str, path: str) -> None:

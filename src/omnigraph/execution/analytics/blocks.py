@@ -18,20 +18,22 @@ import numpy as np
 from omnigraph.errors import CorruptGraph
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
+Floats = np.ndarray[Any, np.dtype[np.float64]]
 Values = np.ndarray[Any, np.dtype[Any]]
 _NEIGHBOURS_AT_ONCE = 1 << 17
 
 
 @dataclass(frozen=True)
 class Block:
-    """Neighbours of the nodes `begin .. begin + len(starts) - 1`; `starts` counts from the block's first neighbour.
+    """Neighbours of the nodes `begin .. begin + len(starts) - 2`; `starts` counts from the block's first neighbour.
 
-    The numbers of neighbours take four bytes each where they fit.
+    The numbers of neighbours take four bytes each where they fit. `weights` are those of the edges to them.
     """
 
     begin: int
     starts: Ints
     neighbours: Values
+    weights: Floats | None = None
 
     @property
     def size(self) -> int:
@@ -73,13 +75,16 @@ Kernel = Callable[..., Values]
 
 
 class Runner(Protocol):
-    """Runs one kernel over every block of a direction and joins what they return."""
-
-    def degrees(self, direction: str) -> Ints:
-        """How many neighbours each node has."""
+    """Runs kernels over the blocks of a direction."""
 
     def run(self, direction: str, kernel: Kernel, *vectors: Values) -> Values:
-        """Values for all nodes, in node order."""
+        """Values for all nodes, in node order: what the kernel makes of each block, joined."""
+
+    def add_up(self, direction: str, kernel: Kernel, *vectors: Values) -> Values:
+        """The sum of what the kernel makes of each pair of blocks: integers for all nodes."""
+
+    def whole(self, direction: str) -> Block | None:
+        """All nodes as one block, where that is in memory anyway."""
 
 
 @dataclass(frozen=True)
@@ -88,15 +93,12 @@ class Rows:
 
     starts: Ints
     neighbours: Values
+    weights: Floats | None = None
 
     @property
     def node_count(self) -> int:
         """Nodes."""
         return len(self.starts) - 1
-
-    def degrees(self) -> Ints:
-        """Neighbours of each node, parallel edges counted each."""
-        return np.diff(self.starts)
 
     def blocks(self, count: int) -> Iterator[Block]:
         """Ranges of nodes with about equally many neighbours each."""
@@ -106,7 +108,8 @@ class Rows:
         edges = np.unique(np.concatenate([[0], cuts, [nodes]]))
         for begin, end in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
             first, last = self.starts[begin], self.starts[end]
-            yield Block(begin, self.starts[begin : end + 1] - first, self.neighbours[first:last])
+            weights = None if self.weights is None else self.weights[first:last]
+            yield Block(begin, self.starts[begin : end + 1] - first, self.neighbours[first:last], weights)
 
 
 class LocalRunner:
@@ -116,23 +119,28 @@ class LocalRunner:
         self._rows = rows
         self._blocks: dict[str, Block] = {}
 
-    def degrees(self, direction: str) -> Ints:
-        """How many neighbours each node has."""
-        return self._rows(direction).degrees()
-
     def run(self, direction: str, kernel: Kernel, *vectors: Values) -> Values:
         """Values for all nodes, in node order."""
+        return kernel(self.whole(direction), *vectors)
+
+    def add_up(self, direction: str, kernel: Kernel, *vectors: Values) -> Values:
+        """What the kernel makes of all nodes."""
+        block = self.whole(direction)
+        return kernel(block, block, *vectors)
+
+    def whole(self, direction: str) -> Block:
+        """All nodes as one block."""
         if direction not in self._blocks:
             rows = self._rows(direction)
-            self._blocks[direction] = Block(0, rows.starts, rows.neighbours)
-        return kernel(self._blocks[direction], *vectors)
+            self._blocks[direction] = Block(0, rows.starts, rows.neighbours, rows.weights)
+        return self._blocks[direction]
 
 
-def reduce_rows(combine: np.ufunc, block: Block, values: Values, empty: Any) -> Values:
+def reduce_rows(combine: np.ufunc, block: Block, values: Values, empty: Any, weigh: np.ufunc | None = None) -> Values:
     """`combine` over the neighbours' values of each node of a block; `empty` for nodes without neighbours.
 
-    In pieces whose values stay near the processor, and in memory that is used again: a fresh page costs more than
-    what is computed on it.
+    `weigh` is applied to each value and the weight of the edge first. In pieces whose values stay near the processor,
+    and in memory that is used again: a fresh page costs more than what is computed on it.
     """
     if block.highest >= len(values):
         raise CorruptGraph(
@@ -147,6 +155,9 @@ def reduce_rows(combine: np.ufunc, block: Block, values: Values, empty: Any) -> 
         at, mine = places[: len(neighbours)], gathered[: len(neighbours)]
         at[:] = neighbours
         np.take(values, at, out=mine, mode="clip")  # nothing is cut off; any other mode works on a copy
+        if weigh is not None:
+            assert block.weights is not None, "a block without weights cannot be weighed"
+            weigh(mine, block.weights[piece.neighbours], out=mine)
         combine.reduceat(mine, piece.starts, out=found[piece.nodes])
     result = np.full(block.size, empty, values.dtype)
     result[block.filled] = found

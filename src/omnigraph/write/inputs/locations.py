@@ -1,4 +1,4 @@
-"""Where input files lie: paths, directories, patterns and URIs to files, on this machine and on object stores."""
+"""Where the files of users lie: paths, directories, patterns and URIs, on this machine and on object stores."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from omnigraph.errors import DataError, InvalidArgument, OmnigraphError, StoreUnavailable, Unsupported
+from omnigraph.storage.layout import require_whole_uri
 from omnigraph.write.inputs.s3_access import S3Access, s3_filesystem
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -45,6 +46,7 @@ class Location:
 
 def locate(item: str, access: S3Access | None = None) -> Location:
     """The filesystem of a path or URI. Nothing in it is decoded: `%20` is three characters of a name."""
+    require_path(item)
     found = _URI.fullmatch(item)
     if item.startswith("file:") or found is None:
         return Location(pafs.LocalFileSystem(), _local(item))
@@ -56,6 +58,13 @@ def locate(item: str, access: S3Access | None = None) -> Location:
         filesystem, base = pafs.FileSystem.from_uri(f"{root}/")
     base = base.rstrip("/")
     return Location(filesystem, f"{base}/{path}".rstrip("/") or "/", root, base)
+
+
+def require_path(item: str) -> None:
+    """Refuse a text that is neither a path nor a URI."""
+    if not item.strip() or "\0" in item:
+        raise InvalidArgument(f"{item!r} is no path", hint=_SCHEMES)
+    require_whole_uri(item)
 
 
 def is_absolute(item: str) -> bool:
@@ -106,12 +115,15 @@ def readable(path: str) -> Iterator[None]:
     except OmnigraphError:
         raise
     except (FileNotFoundError, IsADirectoryError, PermissionError, NotADirectoryError) as error:
-        raise InvalidArgument(f"{path} cannot be read: {reason_of(error)}") from error
+        raise InvalidArgument(f"{path} cannot be read: {reason_of(error)}", hint="check the path") from error
     except (pa.ArrowException, OSError, EOFError, ValueError, OverflowError) as error:
         reason = first_line(error)
         if "AWS Error" in reason:
             raise StoreUnavailable(f"{path} cannot be read: {reason}") from error
-        raise DataError(f"{path}: the file is damaged or not what its name says: {reason}", path=path) from error
+        raise DataError(
+            f"{path}: the file is damaged or not what its name says: {reason}", path=path,
+            hint="compare it with its source; the name of a file says its format",
+        ) from error  # fmt: skip
 
 
 def reason_of(error: BaseException) -> str:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from omnigraph.errors import InvalidArgument
+from omnigraph.errors.base import shown
 from omnigraph.write.inputs.change_events import Cdc
 from omnigraph.write.inputs.csv_files import CsvDialect
 from omnigraph.write.inputs.expectations import ADD, UNKNOWN, Expectation
 from omnigraph.write.inputs.partition_folders import folders_of
 from omnigraph.write.inputs.s3_access import S3Access
+from omnigraph.write.inputs.suffixes import require_suffix
 from omnigraph.write.inputs.tables import FORMATS, FilePart
 
 
@@ -47,6 +50,10 @@ class Files:
     def __post_init__(self) -> None:
         if self.format not in FORMATS:
             raise InvalidArgument(f"format {self.format!r} is unknown", hint=f"use one of {', '.join(FORMATS)}")
+        if isinstance(self.paths, str | os.PathLike):
+            raise InvalidArgument(f"paths is {shown(self.paths)}, not a list", hint="a single path is a list too")
+        for path in self.paths:
+            require_suffix(path, self.format)
         if self.type_name is None and self.is_selected:
             raise InvalidArgument("rows of several types take no `where`, no `cast`, no `cdc` and no `expect`")
         if self.type_name is None and self.unknown == ADD:

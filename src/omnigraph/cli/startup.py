@@ -1,0 +1,40 @@
+"""What the program imports before it opens a graph."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+
+
+class _Hidden:
+    """A finder that knows one name, which it says is not installed."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> None:
+        """Raise for the hidden name; leave every other to the next finder."""
+        if name == self._name:
+            raise ModuleNotFoundError(f"no module named {name!r}", name=name)
+
+
+def import_arrow() -> None:
+    """Import Arrow's datasets, which Lance needs, without pandas.
+
+    Where pandas is installed, pyarrow imports it for the first scalar it makes, and that takes longer than everything
+    else that a short command does. Only this program may hide it: it passes no pandas values to Arrow, and Spark, which
+    does, is started by commands that name it. A program that uses omnigraph as a library is left as it is.
+    """
+    if "pyarrow" in sys.modules or "pandas" in sys.modules or _names_spark(sys.argv):
+        return
+    hidden = _Hidden("pandas")
+    sys.meta_path.insert(0, hidden)
+    try:
+        import pyarrow.dataset  # noqa: F401
+    finally:
+        sys.meta_path.remove(hidden)
+
+
+def _names_spark(arguments: Sequence[str]) -> bool:
+    return any("spark" in argument or argument == "pipeline" for argument in arguments)
