@@ -15,6 +15,7 @@ from omnigraph.write.attempts import one_by_one
 from omnigraph.write.duplicates import UniqueEdges, can_repeat
 from omnigraph.write.files import Progress
 from omnigraph.write.intake import Intake
+from omnigraph.write.run_summary import RunSummary, SourceSummary
 from omnigraph.write.sources import Input, Reading
 from omnigraph.write.transaction import WriteTxn
 from omnigraph.write.validation import Findings, Place, Verdict, raise_first, replaced_rows, validate
@@ -28,30 +29,15 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 
 
 @dataclass(frozen=True, slots=True)
-class SourceSummary:
-    """What became of the rows of one source. `read` are those that its condition let pass.
-
-    `dropped` and `warned` count rows by the name of the expectation that they do not meet. `rejected` are bad rows, and
-    those that the rules between rows left out.
-    """
-
-    name: str
-    type_name: str | None
-    read: int
-    loaded: int
-    rejected: int
-    dropped: Mapping[str, int] = field(default_factory=dict)
-    warned: Mapping[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class LoadResult:
     """What a load did. `commit` is None when there was nothing to load. `rejected` rows were left out on request.
 
     `duplicates` are edges that were skipped because equal ones are there, by type; only `dedupe_edges` counts them.
     `deleted` are rows that change events removed, edges of deleted nodes included; `late` are events that were ignored
     because the graph has a later state of their row; both by type. `quarantined` are rows that expectations dropped.
-    `sources` says of each source what became of its rows; only loads on Spark fill it.
+    `sources` says of each source what became of its rows, `added` are properties that the load added to the schema,
+    with their types, `bytes` the sizes of the data files by table, `phases` seconds by what was done; only loads on
+    Spark fill them. `summary` has the numbers of the run of a job.
     """
 
     branch: str
@@ -68,6 +54,10 @@ class LoadResult:
     late: Mapping[str, int] = field(default_factory=dict)
     quarantined: tuple[Violation, ...] = ()
     sources: tuple[SourceSummary, ...] = ()
+    added: Mapping[str, str] = field(default_factory=dict)
+    bytes: Mapping[str, int] = field(default_factory=dict)
+    phases: Mapping[str, float] = field(default_factory=dict)
+    summary: RunSummary | None = None
 
     @property
     def total_entities(self) -> int:

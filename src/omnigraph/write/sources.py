@@ -152,7 +152,9 @@ def _arrow_table(name: str, frame: Any) -> pa.Table:
     if isinstance(frame, pa.RecordBatchReader):
         return frame.read_all()
     if type(frame).__module__.partition(".")[0] == "pandas":
-        return _with_whole_numbers(pa.Table.from_pandas(frame, preserve_index=False))
+        plain = frame.copy(deep=False)
+        plain.attrs = {}  # remarks of whoever made it; what is no JSON would be warned about
+        return _with_whole_numbers(pa.Table.from_pandas(plain, preserve_index=False))
     if hasattr(frame, "collect") and not hasattr(frame, "__arrow_c_stream__"):
         frame = frame.collect()
     if hasattr(frame, "__arrow_c_stream__"):

@@ -22,8 +22,7 @@ from omnigraph.errors import (
     UnknownField,
     Violation,
 )
-from omnigraph.schema.catalog import EntityType
-from omnigraph.write.validation.model import NOWHERE, Place, Places
+from omnigraph.write.validation.model import NOWHERE, Place, Places, Subject
 
 DEFAULT_LIMIT = 100
 
@@ -82,7 +81,7 @@ class Findings:
             self._found.append(violation)
 
     def note(
-        self, rule: str, message: str, entity: EntityType, *, places: Places = NOWHERE, index: int | None = None,
+        self, rule: str, message: str, entity: Subject, *, places: Places = NOWHERE, index: int | None = None,
         field: str | None = None, value: Any = None, entity_id: str | None = None, hint: str | None = None,
     ) -> None:  # fmt: skip
         """A violation of a type's rule by the row at `index`."""
