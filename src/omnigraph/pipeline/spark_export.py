@@ -36,7 +36,8 @@ class Exported:
 @checked_call
 def export(
     spark: SparkSession, graph: Graph, path: str, format: Literal["parquet", "jsonl", "csv", "orc"] = "parquet",
-    at: Target = None, *, types: Sequence[str] | None = None, partition_by: Sequence[str] = (), files: Count | None = None,
+    at: Target = None, *, types: Sequence[str] | None = None, partition_by: Sequence[str] = (),
+    files: Count | None = None,
 ) -> Exported:  # fmt: skip
     """Write the types of one snapshot below `path`, a directory each; edges have columns `from` and `to`.
 
