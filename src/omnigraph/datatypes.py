@@ -178,6 +178,13 @@ def in_own_width(column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Arr
     return column.cast(_replaced(column.type, pa.string())).cast(wide)
 
 
+def f32_digits(value: Any) -> Any:
+    """A value of an F32 property, or a list of them, as the 64-bit numbers of the same digits."""
+    if isinstance(value, list):
+        return [f32_digits(each) for each in value]
+    return float(str(np.float32(value))) if isinstance(value, float) else value
+
+
 def in_own_widths(table: pa.Table) -> pa.Table:
     """`in_own_width` of every column."""
     return pa.table({name: in_own_width(table[name]) for name in table.column_names})

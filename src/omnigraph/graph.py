@@ -36,11 +36,12 @@ from omnigraph.storage.lookup import in_list
 from omnigraph.versioning.changes import ChangeFilter, EntityChange, Feed, Kind, Op, changes_between, require_types
 from omnigraph.versioning.manifest import ManifestState
 from omnigraph.versioning.refs import MAIN
-from omnigraph.versioning.repository import Repository, Target
+from omnigraph.versioning.repository import Repository
 from omnigraph.versioning.snapshot import Snapshot, TableEntry
 from omnigraph.versioning.staging import open_table
 from omnigraph.versioning.stamp import INTERNAL_SCHEMA_VERSION
 from omnigraph.versioning.store import GraphStore, Settings
+from omnigraph.versioning.targets import Target
 from omnigraph.write.attempts import reprepared
 from omnigraph.write.create import create_graph
 from omnigraph.write.delete import DeleteResult, delete_entities
@@ -266,12 +267,13 @@ class Graph:
 
     def export(
         self, target: str | os.PathLike[str] | IO[bytes], format: Format = "jsonl", *, branch: str | None = None,
-        snapshot: Target = None, types: Sequence[str] | None = None,
+        snapshot: Target = None, at: Target = None, types: Sequence[str] | None = None,
     ) -> ExportResult:  # fmt: skip
         """Write rows as JSON lines (a file or stream), Parquet or CSV (a directory with a file per type)."""
-        if branch is not None and snapshot is not None:
-            raise InvalidArgument("give a branch or a snapshot, not both")
-        state = self._repository.resolve(branch if snapshot is None else snapshot)
+        given = [each for each in (branch, snapshot, at) if each is not None]
+        if len(given) > 1:
+            raise InvalidArgument("an export reads one state, and several are named", hint="give `at` alone")
+        state = self._repository.resolve(given[0] if given else None)
         with self._repository.reading(state):
             return export_rows(self._store, state, target, format=format, types=types)
 
@@ -279,28 +281,29 @@ class Graph:
 
     def query(
         self, query: str | os.PathLike[str], name: QueryName = None, params: Mapping[str, Any] | None = None,
-        branch: str | None = None, snapshot: Target = None, at: dt.datetime | None = None, *, engine: Engine = "arrow",
+        branch: str | None = None, snapshot: Target = None, at: Target = None, *, engine: Engine = "arrow",
     ) -> Result:  # fmt: skip
         """Answer one query of a `.gq` text, file or directory from one snapshot.
 
-        `name` chooses among several queries. `branch` reads a branch's head, `snapshot` any other target, `at` a
-        branch as it was at a moment. `engine` is `arrow` (this process) or `spark`; the rows are the same.
+        `name` chooses among several queries. `at` says what is read: a branch, tag, version, moment, a commit id or its
+        beginning, or a text such as `dev@17` or `main~1`; main's head without it. `engine` is `arrow` (this process) or
+        `spark`; the rows are the same.
         """
         return self._asking.ask(query, name, params or {}, branch, snapshot, at, engine)
 
     def stream(
         self, query: str | os.PathLike[str], name: QueryName = None, params: Mapping[str, Any] | None = None,
-        branch: str | None = None, snapshot: Target = None, at: dt.datetime | None = None, *, max_rows: Count = 65_536,
+        branch: str | None = None, snapshot: Target = None, at: Target = None, *, max_rows: Count = 65_536,
     ) -> ResultStream:  # fmt: skip
         """Answer like `query`, in Arrow batches of at most `max_rows` rows that are made when they are asked for."""
         return self._asking.stream(query, name, params or {}, branch, snapshot, at, max_rows)
 
     def explain(
         self, query: str | os.PathLike[str], name: QueryName = None, params: Mapping[str, Any] | None = None,
-        branch: str | None = None, snapshot: Target = None, *, analyze: bool = False,
+        branch: str | None = None, snapshot: Target = None, *, at: Target = None, analyze: bool = False,
     ) -> Explanation:  # fmt: skip
         """What a query means and the plan it follows; with `analyze` it is run, and each operator measured."""
-        return self._asking.explain(query, name, params, branch, snapshot, analyze=analyze)
+        return self._asking.explain(query, name, params, branch, snapshot, at, analyze=analyze)
 
     def _data(self, at: Target) -> GraphData:
         state = self._repository.resolve(at)
@@ -322,9 +325,11 @@ class Graph:
         """A branch as it was at a moment; a time without a zone is in UTC."""
         return self._repository.at_time(moment, branch).snapshot
 
-    def entity_at(self, table_key: str, entity_id: EntityId, version: Target = None) -> dict[str, Any] | None:
+    def entity_at(
+        self, table_key: str, entity_id: EntityId, at: Target = None, *, version: Target = None
+    ) -> dict[str, Any] | None:
         """One entity, with its public property names, as of a target; None when it does not exist there."""
-        state = self._repository.resolve(version)
+        state = self._repository.resolve(version if at is None else at)
         entity = self._store.catalog(state.schema_hash).entity(table_key)
         rows = self._public_rows(state, table_key, where=in_list("id", [id_text(entity, entity_id)]))
         found: list[dict[str, Any]] = rows.to_pylist()

@@ -31,6 +31,15 @@ def event(name: str, level: int = logging.INFO, **fields: Any) -> None:
         _logger.log(level, "%s", text, extra={"event": name, "fields": told})
 
 
+def is_heard(level: int) -> bool:
+    """Whether anybody listens to events of a level."""
+    return _logger.isEnabledFor(level) and any(not isinstance(h, logging.NullHandler) for h in _handlers())
+
+
+def _handlers() -> list[logging.Handler]:
+    return [*_logger.handlers, *(logging.getLogger().handlers if _logger.propagate else ())]
+
+
 def configure() -> None:
     """Attach the handler that `OMNIGRAPH_LOG` asks for: a level, `json` or `text`, or both with a comma."""
     text = os.environ.get(VARIABLE, "").strip().lower()

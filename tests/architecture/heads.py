@@ -36,6 +36,7 @@ OURS = {
     "merge": r"^graph\.branches$|(^|\.)_?(found|known|compared)$|^self\._compared\(table_key\)$",
     "execute": r"^task$|^SparkExecutor\(.*\)$",
     "optimize": r"^graph\.maintenance$|^(table_)?upkeep$",
+    "restore": r"^(graph|undo)$",
     "tags": r"^(self|graph|report|found|history|opened|options\.open_to_read\(.*\))$|(^|\.)_?repository$",
     "branches": r"^(self|self\.graph|graph|report|found|history|checker|opened|options\.open_to_read\(.*\))$",
 }
@@ -54,6 +55,7 @@ ALLOWED = {
     ("versioning/repository.py", "at_commit", "self.commit"): "finds a commit by its id",
     ("storage/columns.py", "_with_values", "fragment.merge_columns"): "committed detached",
     ("cli/commands/pipeline.py", "", "progress.update"): "a progress bar",
+    ("cli/startup.py", "import_arrow", "sys.meta_path.insert"): "a list of Python's",
     ("write/inputs/change_events.py", "", "self.delete"): "values of a column that mean a delete",
     ("pipeline/cdc_frames.py", "", "self._cdc.delete"): "values of a column that mean a delete",
 }  # fmt: skip

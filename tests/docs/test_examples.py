@@ -35,6 +35,7 @@ VARIABLE = {
 
 def environment() -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("OMNIGRAPH_")}
+    kept["OMNIGRAPH_PROGRESS_SECONDS"] = "0"  # a slow machine would have lines on stderr
     return {**kept, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
 
 

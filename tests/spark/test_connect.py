@@ -19,6 +19,7 @@ FEW = [
     "test_load.py::test_parquet_of_every_type_in_one_commit",
     "test_load.py::test_rejected_rows_are_left_out_and_listed",
     "test_load.py::test_dataframes_with_joins_and_casts",
+    "test_steps.py::test_rows_left_out_on_the_way_are_counted_and_described",
     "test_task_runner.py::test_answers_come_in_the_order_of_the_items",
     "test_task_runner.py::test_items_that_cannot_be_done",
     "test_datasource.py::test_analytics_are_those_of_one_process",
@@ -29,7 +30,7 @@ FEW = [
 ALL = [
     "test_load.py", "test_task_runner.py", "test_datasource.py", "test_merge.py", "test_upkeep.py", "test_queries.py",
     "test_search.py", "test_filters.py", "test_jobs.py", "test_selection.py", "test_restaging.py", "test_replays.py",
-    "test_screening.py", "test_partition_folders.py", "test_input_options.py",
+    "test_screening.py", "test_partition_folders.py", "test_input_options.py", "test_steps.py",
 ]  # fmt: skip
 MAY_BE_SKIPPED = 4
 """Tests of what only a classic session has say so and are skipped."""

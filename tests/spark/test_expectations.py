@@ -122,7 +122,7 @@ MISTAKES = {
     "unknown key": ("expect: [{rule: a, onfail: warn}]", 39, "'onfail' is unknown in an expectation"),
     "unknown way": ("expect: [{rule: a, on_fail: ask}]", 48, "on_fail 'ask' is unknown"),
     "twice": ("expect: [{rule: a}, {rule: a}]", 40, "'a' appears twice"),
-    "unknown": ("unknown: add", 29, "unknown 'add' is unknown"),
+    "unknown": ("unknown: ask", 29, "unknown 'ask' is unknown"),
 }
 
 

@@ -216,10 +216,12 @@ def test_the_example_of_the_page_runs(spark: Any, tmp_path: Path) -> None:
 
 
 def test_the_page_has_every_key_of_a_job() -> None:
-    from omnigraph.pipeline.job import _ROOT, _SOURCE
+    from omnigraph.pipeline.job import ROOT
+    from omnigraph.pipeline.job_sections import NAMED, SOURCE, STEP
 
-    page = (Path(__file__).parents[2] / "docs/user/pipeline.md").read_text()
-    assert all(f"\n{key}:" in page for key in _ROOT)
-    assert all(f"`{key}`" in page for key in _SOURCE)
+    folder = Path(__file__).parents[2] / "docs/user"
+    page = "".join((folder / name).read_text() for name in ("pipeline.md", "steps.md", "pipeline-runs.md"))
+    assert all(f"\n{key}:" in page for key in ROOT)
+    assert all(f"`{key}`" in page for key in (*SOURCE, *NAMED, *STEP))
     for block in page.split("```yaml\n")[1:]:
         parse_job(block.split("```")[0], Path("job.yaml"))

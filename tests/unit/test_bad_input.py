@@ -288,8 +288,10 @@ def test_s3_endpoint_that_does_not_answer(s3: S3Server, monkeypatch: pytest.Monk
 
 @pytest.mark.s3
 def test_s3_bucket_that_does_not_exist(s3: S3Server) -> None:
-    with pytest.raises(OmnigraphError, match=r"(?i)bucket|no graph"):
-        Graph.init("s3://no-such-bucket/graph", SCHEMA)
+    for use in (lambda: Graph.init("s3://no-such-bucket/graph", SCHEMA), lambda: Graph.open("s3://no-such-bucket/g")):
+        with pytest.raises(StoreUnavailable, match="there is no bucket 'no-such-bucket'") as caught:
+            use()
+        assert caught.value.hint == "create the bucket, or correct its name"
 
 
 def test_manifest_columns_are_the_contract() -> None:

@@ -7,11 +7,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.datatypes import in_own_widths
 from omnigraph.json_values import json_value
-from omnigraph.write.inputs.suffixes import require_suffix
-from omnigraph.write.inputs.tables import JSONL
-from omnigraph.write.user_files import replacing
 
 if TYPE_CHECKING:
     from omnigraph.graph import Graph
@@ -27,13 +23,16 @@ def write_baseline(
     The cursor goes on under the filter given, and only rows of its kinds and types are written.
     The file appears whole or not at all.
     """
+    from omnigraph.write.inputs.suffixes import require_suffix
+    from omnigraph.write.user_files import replacing
+
+    require_suffix(out, "jsonl")
     graph.branches.get(branch)
     snapshot = graph.snapshot(branch)
     start = f"after:{snapshot.commit_id}"
     cursor = graph.changes(start=start, branch=branch, kinds=kinds, types=types, ops=ops).cursor
     wanted = [key for key in snapshot.tables if _is_wanted(key, kinds, types)]
     written = 0
-    require_suffix(out, JSONL)
     with replacing(out) as part, open(part, "w", encoding="utf-8", newline="\n") as file:
         for row in _rows(graph, snapshot.commit_id, sorted(wanted, key=lambda key: (key[0] != "n", key))):
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
@@ -47,6 +46,8 @@ def _is_wanted(table_key: str, kinds: Sequence[str], types: Sequence[str]) -> bo
 
 
 def _rows(graph: Graph, commit_id: str, keys: list[str]) -> Iterator[dict[str, Any]]:
+    from omnigraph.datatypes import in_own_widths
+
     for key in keys:
         kind, _, name = key.partition(":")
         for row in in_own_widths(graph.rows(key, commit_id)).to_pylist():

@@ -33,7 +33,8 @@ def print_changes(changes: Iterable[EntityChange]) -> dict[str, int]:
 
 
 def _values(change: EntityChange) -> Iterator[str]:
-    before, after = change.before or {}, change.after or {}
+    shown = change.as_dict()
+    before, after = shown["before"] or {}, shown["after"] or {}
     for name in {**before, **after}:
         old, new = before.get(name), after.get(name)
         if name == "id" or (old is None and new is None):

@@ -61,7 +61,7 @@ def report(error: OmnigraphError, *, json: bool) -> int:
 def report_misuse(error: Exception, *, json: bool) -> int:
     """Show what is wrong with the command line."""
     misuse = cast("_Misuse", error)
-    message = misuse.format_message()
+    message = _in_plain_words(misuse.format_message())
     context = getattr(misuse, "ctx", None)
     if json:
         print_json({"error": message, "code": "usage", "retryable": False})
@@ -70,6 +70,21 @@ def report_misuse(error: Exception, *, json: bool) -> int:
         if context is not None:
             note(f"  hint: `{context.command_path} --help` shows what it takes")
     return misuse.exit_code
+
+
+def _in_plain_words(message: str) -> str:
+    """A message without the words of the library that reads the values."""
+    for said, plain in _PHRASES:
+        message = message.replace(said, plain)
+    return message
+
+
+_PHRASES = (
+    ("Value error, ", ""),
+    ("Input should be a valid integer, unable to parse string as an integer", "a whole number is expected"),
+    ("Input should be a valid number, unable to parse string as a number", "a number is expected"),
+    ("Input should be ", "it should be "),
+)
 
 
 def report_unexpected(error: Exception, *, json: bool) -> int:

@@ -35,6 +35,7 @@ from omnigraph.cli.commands import (
     schema,
     shell,
     tag,
+    undo,
     upkeep,
     version,
 )
@@ -76,6 +77,9 @@ app.add_typer(tag.app, name="tag")
 app.add_typer(commit.app, name="commit")
 app.command("log")(log.log)
 app.command("diff")(diff.diff)
+app.command("revert")(undo.revert)
+app.command("cherry-pick")(undo.cherry_pick)
+app.command("restore")(undo.restore)
 app.add_typer(changes.app, name="changes")
 app.add_typer(schema.app, name="schema")
 app.add_typer(index.app, name="index")

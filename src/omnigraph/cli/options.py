@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import os
-import re
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -15,7 +13,7 @@ import typer
 from omnigraph.cli.failures import MISUSED, UsageError
 from omnigraph.cli.output import note
 from omnigraph.cli.startup import import_arrow
-from omnigraph.errors import InvalidArgument, NotFound, VersionNotFound
+from omnigraph.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from omnigraph.graph import Graph
@@ -24,8 +22,6 @@ if TYPE_CHECKING:
     from omnigraph.versioning.snapshot import Snapshot
 
 STORE_VARIABLE = "OMNIGRAPH_STORE"
-_MAX_DIGITS = 18
-_MOMENT = re.compile(r"\d{4}-\d\d-\d\d([T ]|$)")
 
 
 class Engine(StrEnum):
@@ -53,6 +49,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Actor = Annotated[
     str | None, typer.Option("--as", metavar="ACTOR", help="Who the commit is recorded for.", show_default=False)
 ]
+Message = Annotated[str | None, typer.Option("--message", metavar="TEXT", help="Why, for the history.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Do not announce the target on stderr, show no progress.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Consent to a destructive change of a graph that is not local.")]
 At = Annotated[
@@ -60,7 +57,7 @@ At = Annotated[
     typer.Option(
         "--at",
         metavar="TARGET",
-        help="A branch, tag, commit id, manifest version of main, a time, BRANCH@VERSION or BRANCH@TIME.",
+        help="A branch, tag, commit id, version of main, time, BRANCH@VERSION, BRANCH@TIME or NAME~N.",
         show_default=False,
     ),
 ]
@@ -163,45 +160,6 @@ def require_consent(uri: str, what: str, *, yes: bool, json: bool) -> None:
         raise InvalidArgument(f"{what} was not confirmed; nothing was changed")
 
 
-def snapshot_at(graph: Graph, target: str | None) -> Snapshot:
-    """What a TARGET names. A number is a version of main, unless a branch or tag has that name."""
-    if target is None:
-        return graph.snapshot()
-    branch, at, version = target.rpartition("@")
-    if at and version.isdecimal():
-        graph.branches.get(branch)
-        return graph.snapshot_at_version(_version(version), branch)
-    moment = moment_of(version)
-    if moment is not None:
-        return graph.snapshot_at_time(moment, branch or "main")
-    try:
-        return graph.snapshot(target)
-    except NotFound:
-        if not target.isdecimal():
-            raise
-    return graph.snapshot_at_version(_version(target))
-
-
-def moment_of(text: str) -> dt.datetime | None:
-    """The moment that a text names: an ISO date or date and time, in UTC unless it says otherwise."""
-    if not _MOMENT.match(text):
-        return None
-    try:
-        found = dt.datetime.fromisoformat(text)
-    except ValueError as error:
-        raise InvalidArgument(f"{text!r} is not a time: {error}", hint="write 2026-01-31T12:00:00Z") from None
-    return found if found.tzinfo is not None else found.replace(tzinfo=dt.UTC)
-
-
-def target_of(graph: Graph, target: str) -> str:
-    """A TARGET in the words of the facade: a name or a commit id."""
-    try:
-        graph.snapshot(target)
-    except NotFound:
-        return snapshot_at(graph, target).commit_id
-    return target
-
-
 def snapshot_of(graph: Graph, branch: str | None, target: str | None) -> Snapshot:
     """What `--branch` or `--at` name; main's head when neither is given."""
     if branch is not None and target is not None:
@@ -209,10 +167,4 @@ def snapshot_of(graph: Graph, branch: str | None, target: str | None) -> Snapsho
     if branch is not None:
         graph.branches.get(branch)  # a tag or a commit of that name is not a branch
         return graph.snapshot(branch)
-    return snapshot_at(graph, target)
-
-
-def _version(digits: str) -> int:
-    if len(digits) > _MAX_DIGITS:  # more than the store can count to
-        raise VersionNotFound(f"there is no version {digits[:_MAX_DIGITS]}...")
-    return int(digits)
+    return graph.snapshot(target)

@@ -105,7 +105,7 @@ class Repl:
     def _answer(self, query: str | Path, name: str | None) -> None:
         target = None
         if self.at is not None:
-            target = options.snapshot_at(self.graph, self.at).commit_id
+            target = self.graph.snapshot(self.at).commit_id
         begun = time.perf_counter()
         given = self._params_of(query, name)
         if self._mode == "rows":
@@ -135,7 +135,7 @@ class Repl:
 
     def _set_at(self, target: str) -> None:
         if target:
-            options.snapshot_at(self.graph, target)
+            self.graph.snapshot(target)
         self.at, self.branch = target or None, None
 
     def _set_params(self, text: str) -> None:

@@ -101,7 +101,7 @@ class KeyConflict(ConflictError):
         self, type_key: str, entity_id: str, *, message: str | None = None, violations: tuple[Violation, ...] = ()
     ) -> None:
         super().__init__(
-            message or taken_text(type_key, entity_id), hint="use mode='merge' to update existing entities"
+            message or taken_text(type_key, entity_id), hint="load in the mode merge to replace rows that are there"
         )
         self.type_key = type_key
         self.entity_id = entity_id

@@ -18,7 +18,7 @@ from omnigraph.execution.analytics.view import GraphView
 from omnigraph.execution.arrow.data import GraphData
 from omnigraph.handles.arguments import AtLeast, Count, EntityId, checked
 from omnigraph.versioning.refs import MAIN
-from omnigraph.versioning.repository import Target
+from omnigraph.versioning.targets import Target
 
 Edges = str | Sequence[str]
 

@@ -221,8 +221,9 @@ def _any_of(checks: Sequence[Check]) -> Check:
                 return each(value)
             except Refusal as refusal:
                 refusals.append(refusal)
-        wanted = " or ".join(dict.fromkeys(each.wanted for each in refusals if each.wanted != _NONE))
-        best = next((each for each in refusals if each.says or each.hint), refusals[0])
+        told = [each for each in refusals if each.wanted != _NONE]
+        wanted = " or ".join(dict.fromkeys(each.wanted for each in told))
+        best = next((each for each in told if each.says), told[0] if len(told) == 1 else Refusal(wanted))
         raise Refusal(wanted, hint=best.hint, says=best.says)
 
     return check

@@ -11,8 +11,9 @@ from omnigraph.errors import InvalidArgument, NotFound
 from omnigraph.handles.arguments import AtLeast, Count, EntityId, checked
 from omnigraph.schema.identity import id_text
 from omnigraph.storage.lookup import rows_by_id
-from omnigraph.versioning.repository import Repository, Target
+from omnigraph.versioning.repository import Repository
 from omnigraph.versioning.staging import open_table
+from omnigraph.versioning.targets import Target
 
 
 @dataclass(frozen=True, slots=True)

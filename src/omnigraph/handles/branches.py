@@ -5,7 +5,8 @@ from __future__ import annotations
 from omnigraph.handles.arguments import checked
 from omnigraph.handles.engines import Engine, find_engine
 from omnigraph.versioning.refs import MAIN, Branch
-from omnigraph.versioning.repository import Repository, Target
+from omnigraph.versioning.repository import Repository
+from omnigraph.versioning.targets import Target
 from omnigraph.write.merge import MergeResult, delete_merged, merge_branch
 from omnigraph.write.merge_compare import Comparing, in_process
 from omnigraph.write.merge_conflicts import Strategy
@@ -19,9 +20,9 @@ class Branches:
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
 
-    def create(self, name: str, from_: Target = MAIN) -> Branch:
-        """A new branch from a branch, tag, commit id or manifest version."""
-        return self._repository.create_branch(name, from_)
+    def create(self, name: str, at: Target = None, *, from_: Target = None) -> Branch:
+        """A new branch that begins with a target: a branch, tag, commit, version or moment; main's head without one."""
+        return self._repository.create_branch(name, from_ if at is None else at)
 
     def list(self) -> list[Branch]:
         """All branches, main first."""

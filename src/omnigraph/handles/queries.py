@@ -21,7 +21,8 @@ from omnigraph.query.plan.describe import describe
 from omnigraph.schema.catalog import Catalog
 from omnigraph.schema.names import suggest
 from omnigraph.versioning.manifest import ManifestState
-from omnigraph.versioning.repository import Repository, Target
+from omnigraph.versioning.repository import Repository
+from omnigraph.versioning.targets import Target
 from omnigraph.write.user_files import read_text
 
 _MAX_QUERIES = 512
@@ -37,10 +38,10 @@ class Queries:
 
     def ask(
         self, query: str | os.PathLike[str], name: str | None, params: Mapping[str, Any], branch: str | None,
-        target: Target, at: dt.datetime | None, engine: str = "arrow",
+        snapshot: Target, at: Target, engine: str = "arrow",
     ) -> Result:  # fmt: skip
         """Answer one query from one snapshot."""
-        state, compiled, catalog = self._prepared(query, name, branch, target, at)
+        state, compiled, catalog = self._prepared(query, name, branch, snapshot, at)
         bound = bind_params(compiled, params)
         with self._repository.reading(state):
             if engine in ("auto", "arrow"):
@@ -48,30 +49,30 @@ class Queries:
             else:
                 plan = self._executor.plan(compiled, state.snapshot, catalog)
                 table = find_engine(engine).answer(self._repository.store, plan, state.snapshot, catalog, bound)
-        is_head = target is None and at is None
+        is_head = snapshot is None and (at is None or at == state.branch)
         return Result(table, compiled.name, state.head, (branch or state.branch) if is_head else None, state.head)
 
     def stream(
         self, query: str | os.PathLike[str], name: str | None, params: Mapping[str, Any], branch: str | None,
-        target: Target, at: dt.datetime | None, max_rows: int,
+        snapshot: Target, at: Target, max_rows: int,
     ) -> ResultStream:  # fmt: skip
         """Answer one query from one snapshot, batch by batch."""
         if max_rows < 1:
             raise InvalidArgument(f"a batch has at least one row, got max_rows={max_rows}")
-        state, compiled, catalog = self._prepared(query, name, branch, target, at)
+        state, compiled, catalog = self._prepared(query, name, branch, snapshot, at)
         bound = bind_params(compiled, params)
         with self._repository.reading(state):
             found = self._executor.stream(compiled, state.snapshot, catalog, bound, max_rows)
         batches = self._repository.read_through(found.batches, state)
-        shown = (branch or state.branch) if target is None and at is None else None
+        shown = (branch or state.branch) if snapshot is None and (at is None or at == state.branch) else None
         return ResultStream(found.schema, found.row_count, batches, compiled.name, state.head, shown)
 
     def explain(
         self, query: str | os.PathLike[str], name: str | None, params: Mapping[str, Any] | None, branch: str | None,
-        target: Target, *, analyze: bool,
+        snapshot: Target, at: Target, *, analyze: bool,
     ) -> Explanation:  # fmt: skip
         """What a query will do; with `analyze` it is run, and measured."""
-        state, compiled, catalog = self._prepared(query, name, branch, target, None)
+        state, compiled, catalog = self._prepared(query, name, branch, snapshot, at)
         text = explain_ir(compiled)
         if not analyze:
             plan = self._executor.plan(compiled, state.snapshot, catalog)
@@ -80,17 +81,10 @@ class Queries:
         return Explanation(compiled.name, text, _operators(run.plan, run), True, run.table.num_rows, run.seconds * 1000)
 
     def _prepared(
-        self, query: str | os.PathLike[str], name: str | None, branch: str | None, target: Target,
-        at: dt.datetime | None,
+        self, query: str | os.PathLike[str], name: str | None, branch: str | None, snapshot: Target,
+        at: Target,
     ) -> tuple[ManifestState, QueryIR, Catalog]:  # fmt: skip
-        if branch is not None and target is not None:
-            raise InvalidArgument("give a branch or a snapshot, not both")
-        if at is not None:
-            if target is not None:
-                raise InvalidArgument("give a snapshot or a time, not both")
-            state = self._repository.at_time(at, branch or "main")
-        else:
-            state = self._repository.resolve(branch if target is None else target)
+        state = self._state(branch, snapshot, at)
         catalog = self._repository.store.catalog(state.schema_hash)
         text, path = source_of(query, name)
         compiled = self.compiled(text, catalog, state.schema_hash, name, path)
@@ -99,6 +93,15 @@ class Queries:
                 f"{compiled.name} is a mutation, not a read", hint="mutations change a branch: use a read query here"
             )
         return state, compiled, catalog
+
+    def _state(self, branch: str | None, snapshot: Target, at: Target) -> ManifestState:
+        """The state that `at` names. `branch` and `snapshot` name one too; a moment may be that of a branch."""
+        if isinstance(at, dt.datetime) and snapshot is None:
+            return self._repository.at_time(at, branch or "main")
+        given = [each for each in (branch, snapshot, at) if each is not None]
+        if len(given) > 1:
+            raise InvalidArgument("a query reads one state, and several are named", hint="give `at` alone")
+        return self._repository.resolve(given[0] if given else None)
 
     def compiled(
         self, text: str, catalog: Catalog, schema_hash: str, name: str | None, path: str | None

@@ -8,7 +8,8 @@ from omnigraph.handles.arguments import checked
 from omnigraph.schema.mermaid import mermaid
 from omnigraph.versioning.contracts import load_source
 from omnigraph.versioning.refs import MAIN
-from omnigraph.versioning.repository import Repository, Target
+from omnigraph.versioning.repository import Repository
+from omnigraph.versioning.targets import Target
 from omnigraph.write.schema_apply import SchemaChange, SchemaRequest, apply_schema, plan_schema
 
 

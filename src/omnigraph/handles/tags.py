@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from omnigraph.handles.arguments import checked
-from omnigraph.versioning.repository import Repository, Target
+from omnigraph.versioning.repository import Repository
 from omnigraph.versioning.tags import Tag
+from omnigraph.versioning.targets import Target
 
 
 @checked

@@ -138,7 +138,7 @@ def _require_no_writers(repository: Repository, condemned: Iterable[Condemned], 
     raise ConflictError(
         f"a writer may be at work: with this grace {what} would be deleted, and a write that needs them could still be "
         "acknowledged",
-        hint="leave the grace at its default, or use force=True (--force) when no other process writes to this graph",
+        hint="leave the grace at its default, or use force (--force) when no other process writes to this graph",
     )
 
 

@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from omnigraph.execution.spark.refusals import error_of
-    from omnigraph.pipeline.api import backfill, load, run, validate
+    from omnigraph.pipeline.api import backfill, load, run
     from omnigraph.pipeline.cdc_frames import Changes
+    from omnigraph.pipeline.decorators import Pipeline, expect, expect_or_drop, expect_or_fail
+    from omnigraph.pipeline.frame_rows import Rows
     from omnigraph.pipeline.incremental import job_status
     from omnigraph.pipeline.job import read_job
+    from omnigraph.pipeline.job_checks import validate
+    from omnigraph.pipeline.job_model import Lineage
     from omnigraph.pipeline.spark_analytics import SparkAnalytics as analytics
     from omnigraph.pipeline.spark_export import export
     from omnigraph.pipeline.spark_merge import merge
@@ -32,6 +36,9 @@ _WHERE = {
     "backfill": ("omnigraph.pipeline.api", "backfill"),
     "build_indices": ("omnigraph.pipeline.spark_upkeep", "build_indices"),
     "error_of": ("omnigraph.execution.spark.refusals", "error_of"),
+    "expect": ("omnigraph.pipeline.decorators", "expect"),
+    "expect_or_drop": ("omnigraph.pipeline.decorators", "expect_or_drop"),
+    "expect_or_fail": ("omnigraph.pipeline.decorators", "expect_or_fail"),
     "export": ("omnigraph.pipeline.spark_export", "export"),
     "Expectation": ("omnigraph.write.inputs.expectations", "Expectation"),
     "Files": ("omnigraph.write.inputs.source_files", "Files"),
@@ -39,13 +46,16 @@ _WHERE = {
     "load": ("omnigraph.pipeline.api", "load"),
     "merge": ("omnigraph.pipeline.spark_merge", "merge"),
     "optimize": ("omnigraph.pipeline.spark_upkeep", "optimize"),
+    "Lineage": ("omnigraph.pipeline.job_model", "Lineage"),
+    "Pipeline": ("omnigraph.pipeline.decorators", "Pipeline"),
+    "Rows": ("omnigraph.pipeline.frame_rows", "Rows"),
     "read_job": ("omnigraph.pipeline.job", "read_job"),
     "read_type": ("omnigraph.pipeline.views", "read_type"),
     "register_views": ("omnigraph.pipeline.views", "register_views"),
     "run": ("omnigraph.pipeline.api", "run"),
     "send_code": ("omnigraph.pipeline.worker_code", "send_code"),
     "session": ("omnigraph.pipeline.spark_session", "session"),
-    "validate": ("omnigraph.pipeline.api", "validate"),
+    "validate": ("omnigraph.pipeline.job_checks", "validate"),
     "write_batch": ("omnigraph.pipeline.stream_sink", "write_batch"),
 }
 
@@ -54,10 +64,16 @@ __all__ = [
     "Changes",
     "Expectation",
     "Files",
+    "Lineage",
+    "Pipeline",
+    "Rows",
     "analytics",
     "backfill",
     "build_indices",
     "error_of",
+    "expect",
+    "expect_or_drop",
+    "expect_or_fail",
     "export",
     "job_status",
     "load",

@@ -10,25 +10,26 @@ load that fails, or is stopped, leaves files that nothing names, and an intent t
 from __future__ import annotations
 
 import contextlib
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from omnigraph.errors import ConflictError, DataError, OmnigraphError
-from omnigraph.execution.spark.job_scope import Progress, job_scope
-from omnigraph.execution.spark.refusals import refusal_in
+from omnigraph.execution.spark.job_scope import job_scope
+from omnigraph.execution.spark.refusals import reason_in, refusal_in
 from omnigraph.execution.spark.versions import arrow_schema
 from omnigraph.pipeline import narrowing
 from omnigraph.pipeline.deduping import drop_repeated_edges
 from omnigraph.pipeline.lease import renewed_lease
 from omnigraph.pipeline.narrowing import Screener
+from omnigraph.pipeline.phases import Phases
 from omnigraph.pipeline.restaging import Excluded, Exclusion, Restaged, RowData, exclude
 from omnigraph.pipeline.settle import LoadTerms, Settlement, begin_load, stage_job
+from omnigraph.pipeline.source_checks import MAX_PARTITIONS, CheckedRows, CheckReport, CheckScratch
 from omnigraph.pipeline.sources import Split
 from omnigraph.pipeline.spark_upkeep import spark_crew
 from omnigraph.pipeline.staging import (
@@ -46,7 +47,8 @@ from omnigraph.versioning.load_lists import load_list_path
 from omnigraph.versioning.repository import Repository
 from omnigraph.versioning.store import GraphStore
 from omnigraph.write.inputs.expectations import DROP, WARN
-from omnigraph.write.load import OVERWRITE, LoadResult, SourceSummary, counts_of
+from omnigraph.write.load import OVERWRITE, LoadResult, counts_of
+from omnigraph.write.run_summary import SourceSummary
 from omnigraph.write.transaction import WriteTxn
 
 if TYPE_CHECKING:
@@ -56,8 +58,6 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.selection import Selection
 
 _ATTEMPTS = 8
-MAX_PARTITIONS = 1 << 20
-_CONDITION = re.compile(r"\[[A-Z_.]+\].*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,29 +83,29 @@ class FrameSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BulkLoad:
-    """One load: splits of files and DataFrames, and how to write them."""
+    """One load: splits of files and DataFrames, and how to write them.
+
+    `checked` are sources and steps whose tasks leave rows out, and tell of it in `scratch`. `added` are new properties.
+    """
 
     splits: tuple[Split, ...]
     frames: tuple[FrameSource, ...]
     terms: LoadTerms
     table_keys: tuple[str, ...]
+    checked: tuple[CheckedRows, ...] = ()
+    scratch: CheckScratch | None = None
+    added: Mapping[str, str] = field(default_factory=dict)
 
 
 def run_load(
-    spark: SparkSession, repository: Repository, request: BulkLoad, on_progress: Progress | None = None
+    spark: SparkSession, repository: Repository, request: BulkLoad, phases: Phases | None = None
 ) -> LoadResult:
     """Stage, check and publish. Raises what a load in one process would raise, with the rows that are wrong."""
-    driver = _Driver(spark, repository, request, on_progress)
+    driver = _Driver(spark, repository, request, phases or Phases())
     try:
         return driver.run()
     finally:
         driver.clean_up()
-
-
-def reason_in(text: str) -> str:
-    """The line of a failure of Spark that says what is wrong: `[CONDITION] ...`, else the first."""
-    found = _CONDITION.search(text)
-    return found.group() if found else text.strip().partition("\n")[0]
 
 
 @contextlib.contextmanager
@@ -135,11 +135,22 @@ def _rows_read(staged: StagedSplit) -> int:
 
 
 def _summary(name: str, type_name: str | None, splits: Sequence[StagedSplit], read: Mapping[int, int]) -> SourceSummary:
+    rows, loaded = sum(read[split.number] for split in splits), sum(split.rows for split in splits)
+    return _counted(name, type_name, rows, loaded, splits)
+
+
+def _checked_summary(name: str, reports: Sequence[CheckReport]) -> SourceSummary:
+    rows, passed = sum(report.read for report in reports), sum(report.passed for report in reports)
+    return _counted(name, None, rows, passed, [report.found for report in reports])
+
+
+def _counted(
+    name: str, type_name: str | None, rows: int, loaded: int, splits: Sequence[StagedSplit]
+) -> SourceSummary:  # fmt: skip
     counts: dict[str, Counter[str]] = {DROP: Counter(), WARN: Counter()}
     for split in splits:
         for (rule, on_fail), count in split.checks.items():
             counts[on_fail][rule] += count
-    rows, loaded = sum(read[split.number] for split in splits), sum(split.rows for split in splits)
     rejected = rows - loaded - counts[DROP].total()
     return SourceSummary(name, type_name, rows, loaded, rejected, dict(counts[DROP]), dict(counts[WARN]))
 
@@ -151,19 +162,18 @@ def _stage_changes(changes: ChangeRows) -> Callable[..., StagedSplit]:
 class _Driver:
     """The driver's side of one load."""
 
-    def __init__(
-        self, spark: SparkSession, repository: Repository, request: BulkLoad, on_progress: Progress | None
-    ) -> None:
+    def __init__(self, spark: SparkSession, repository: Repository, request: BulkLoad, phases: Phases) -> None:
         self._spark = spark
         self._repository = repository
         self._store: GraphStore = repository.store
         self._request = request
-        self._on_progress = on_progress
+        self._phases = phases
         self._txn = self._begin()
         self._job = self._told()
         self._scratch = [self._txn.commit_id]
         self._staged: dict[int, StagedSplit] = {}
         self._read: dict[int, int] = {}
+        self._reports: list[CheckReport] = []
         self._duplicates: Counter[str] = Counter()
         self._runner = TaskRunner(spark, f"load into {self._store.root.uri}")
         self._settlement = Settlement(
@@ -186,7 +196,9 @@ class _Driver:
         try:
             with renewed_lease(lambda: self._txn):
                 self._stage()
-                result = self._described(self._settled())
+                with self._phases.phase("check and publish"):
+                    result = self._settled()
+                result = self._described(result)
         finally:
             if result is None:  # whatever stopped it, an error of Spark included
                 self._txn.withdraw()
@@ -196,14 +208,24 @@ class _Driver:
         """The result with what became of the rows of each source."""
         numbered = {s.number: (s.source, s.type_name) for s in self._request.splits}
         sources: dict[tuple[str, str | None], list[StagedSplit]] = {}
-        for number in sorted(self._staged):
+        reported = {report.found.number for report in self._reports}
+        for number in sorted(self._staged.keys() - reported):
             frame = next((f for f in self._request.frames if f.holds(number)), None)
             name = numbered[number] if frame is None else (frame.name, frame.type_name)
             sources.setdefault(name, []).append(self._staged[number])
-        read = {number: self._read[number] for number in self._staged}
-        found = tuple(_summary(*name, splits, read) for name, splits in sources.items())
+        checked = [
+            _checked_summary(rows.name, [each for each in self._reports if rows.holds(each.found.number)])
+            for rows in self._request.checked
+        ]
+        found = (*checked, *(_summary(*name, splits, self._read) for name, splits in sources.items()))
         quarantined = tuple(v for number in sorted(self._staged) for v in self._staged[number].quarantined)
-        return replace(result, sources=found, quarantined=quarantined)
+        size: Counter[str] = Counter()
+        for part in (part for split in self._staged.values() for part in split.parts):
+            size[part.table_key] += sum(fragment.bytes for fragment in part.fragments)
+        return replace(
+            result, sources=found, quarantined=quarantined, added=self._request.added, bytes=dict(size),
+            phases=dict(self._phases.seconds),
+        )  # fmt: skip
 
     def _finish(self) -> LoadResult:
         terms = self._request.terms
@@ -250,12 +272,18 @@ class _Driver:
     def _stage(self) -> None:
         """Read every input, once."""
         if self._request.splits:
-            answers = self._tasks(partial(stage_split, self._job), self._request.splits, "read, check and write files")
+            with self._phases.phase("load files"):
+                stage = partial(stage_split, self._job)
+                answers = self._tasks(stage, self._request.splits, "read, check and write files")
             self._staged.update((each.number, each) for each in answers)
         for source in self._request.frames:
             step = f"omnigraph: load into {self._store.root.uri}: compute, check and write {source.name}"
-            with _as_itself(source), job_scope(source.frame.sparkSession, step, self._on_progress):
+            scope = job_scope(source.frame.sparkSession, step, self._phases.progress)
+            with self._phases.phase(f"load {source.name}"), _as_itself(source), scope:
                 self._stage_frame(source)
+        if self._request.scratch is not None:  # what was left out on the way is reported like what was left out here
+            self._reports = self._request.scratch.reports(self._store.objects)
+            self._staged.update((report.found.number, report.found) for report in self._reports)
         for number in sorted(self._staged):
             error = self._staged[number].error
             if error is not None:
@@ -287,7 +315,7 @@ class _Driver:
             self._staged[staged.number] = staged
 
     def _tasks(self, function: Callable[[Any], Any], items: Sequence[Any], step: str) -> list[Any]:
-        return self._runner.map(function, items, step, self._on_progress)
+        return self._runner.map(function, items, step, self._phases.progress)
 
     def _leave_out(self, excluded: Excluded) -> RowData:
         """Leave rows out of the splits that hold them; gives back those of DataFrames."""
@@ -302,3 +330,5 @@ class _Driver:
         with contextlib.suppress(OmnigraphError):
             for commit_id in self._scratch:
                 self._store.objects.delete_prefix(f"{STAGING}/{commit_id}/")
+            if self._request.scratch is not None:
+                self._store.objects.delete_prefix(self._request.scratch.prefix)

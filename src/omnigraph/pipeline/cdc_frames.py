@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from omnigraph.errors import JobError
-from omnigraph.execution.spark.versions import arrow_schema, spark_schema
+from omnigraph.execution.spark.versions import arrow_schema
 from omnigraph.pipeline.cdc_rows import (
     ACTION,
     DELETED_AT,
@@ -26,6 +26,7 @@ from omnigraph.pipeline.cdc_rows import (
     SEQUENCE,
     ChangeRows,
 )
+from omnigraph.pipeline.frame_rows import numbered
 from omnigraph.pipeline.row_schema import row_schema, spark_fields
 from omnigraph.pipeline.selection import (
     PLACE,
@@ -57,7 +58,10 @@ _RANK, _NUMBER = "__omnigraph_rank", "__omnigraph_number"
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Change events in a DataFrame or a table: `pipeline.load(..., nodes={"Person": Changes(frame, Cdc(...))})`."""
+    """Change events in a DataFrame or a table: `pipeline.load(..., nodes={"Person": Changes(frame, Cdc(...))})`.
+
+    The options are those of `Files`; `text` and `name` are those of `Rows`.
+    """
 
     rows: Any
     cdc: Cdc
@@ -65,6 +69,9 @@ class Changes:
     where: str | None = None
     cast: Mapping[str, str] = field(default_factory=dict)
     expect: tuple[Expectation, ...] = ()
+    unknown: str | None = None
+    text: frozenset[str] = frozenset()
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,31 +113,13 @@ def file_changes(
 
 
 def frame_changes(source: Changes, frame: DataFrame, entity: EntityType, name: str) -> ChangeFrame:
-    """The events of a DataFrame. Its rows are numbered within its partitions, as in every report of a load."""
-    from pyspark.sql.types import StructType
-
+    """The events of a DataFrame."""
     schema = arrow_schema(frame.schema)
-
-    def number(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        partition = context.partitionId() if context is not None else 0
-        row = 1
-        for batch in batches:
-            count = batch.num_rows
-            places = [
-                pa.array([partition] * count, pa.int32()), pa.array(range(row, row + count), pa.int64()),
-                pa.nulls(count, pa.binary()),
-            ]  # fmt: skip
-            yield pa.RecordBatch.from_arrays([*places, *batch.columns], schema=pa.schema([*PLACE, *batch.schema]))
-            row += count
-
-    shipped = StructType([*spark_schema(pa.schema(PLACE)).fields, *frame.schema.fields])
-    columns = _Columns(source, source.cdc, entity, frame.mapInArrow(number, shipped), name)
+    columns = _Columns(source, source.cdc, entity, numbered(frame), name)
     empty = frozenset(n for n, c in columns.mapping.items() if c in schema.names and _is_null(schema, c))
+    text = frozenset(n for n, c in columns.mapping.items() if c in source.text) - set(source.cast)
     return columns.change_frame(
-        Selection((), tuple(source.cast.items()), frozenset(), empty, frame=name, expect=source.expect)
+        Selection((), tuple(source.cast.items()), text, empty, frame=name, expect=source.expect, unknown=source.unknown)
     )
 
 

@@ -41,9 +41,9 @@ from omnigraph.pipeline.sink import GraphWriter
 from omnigraph.pipeline.source_options import columns_of, entity_of, known_options, path_of
 from omnigraph.pipeline.stream_sink import stream_writer
 from omnigraph.schema.catalog import EntityType
-from omnigraph.versioning.repository import Target
 from omnigraph.versioning.snapshot import TableEntry
 from omnigraph.versioning.staging import open_table
+from omnigraph.versioning.targets import Target
 
 NAME = "omnigraph"
 _ROWS_PER_PARTITION = 1 << 20

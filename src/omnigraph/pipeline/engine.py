@@ -23,9 +23,9 @@ from omnigraph.pipeline.views import read_type, register_views
 from omnigraph.query.plan import QueryPlan
 from omnigraph.schema.catalog import Catalog
 from omnigraph.storage.crew import Crew
-from omnigraph.versioning.repository import Target
 from omnigraph.versioning.snapshot import Snapshot
 from omnigraph.versioning.store import GraphStore
+from omnigraph.versioning.targets import Target
 from omnigraph.write.load import LoadResult, Mode
 from omnigraph.write.merge_compare import Comparing
 

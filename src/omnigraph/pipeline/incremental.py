@@ -12,7 +12,7 @@ from typing import Any
 
 from omnigraph.errors import ConflictError, InvalidArgument, JobError, NotFound
 from omnigraph.graph import Graph
-from omnigraph.pipeline.job import Job
+from omnigraph.pipeline.job_model import Job
 from omnigraph.pipeline.job_sources import Listed, listed_sources
 from omnigraph.versioning.load_lists import InputFile, LoadedFiles, LoadList, load_key, loaded_files, read_load_list
 from omnigraph.versioning.store import mint

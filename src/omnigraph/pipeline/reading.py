@@ -10,12 +10,13 @@ from omnigraph.pipeline.sources import Split
 from omnigraph.schema.catalog import Catalog, EntityType
 from omnigraph.write.frames import batch_from_table
 from omnigraph.write.inputs.csv_files import BLOCK_BYTES
+from omnigraph.write.inputs.expectations import IGNORE
 from omnigraph.write.inputs.locations import readable
 from omnigraph.write.inputs.objects import Parsed, object_rows, row_reader
 from omnigraph.write.inputs.tables import JSON, JSONL, open_file, open_stream, selected, tables_of
 from omnigraph.write.jsonl import parsed_lines
 from omnigraph.write.jsonl_columns import batches_by_column
-from omnigraph.write.rows import Batch, batch_from_rows, group_envelopes, known_columns
+from omnigraph.write.rows import Batch, batch_from_rows, group_envelopes, known_columns, known_fields
 from omnigraph.write.validation import Findings, Places
 
 
@@ -75,9 +76,11 @@ def parsed_rows(split: Split, found: Findings) -> Iterator[Parsed]:
 def plain_batch(split: Split, entity: EntityType, parsed: Parsed, found: Findings) -> Batch:
     """Objects of one type as a batch."""
     read = row_reader(split, entity)
-    return batch_from_rows(
-        entity, [read(row) for _, row in parsed], Places(((split.path, [number for number, _ in parsed]),)), found
-    )
+    rows = [read(row) for _, row in parsed]
+    if split.unknown == IGNORE:
+        known = known_fields(entity)
+        rows = [{name: row[name] for name in row if name in known} if isinstance(row, dict) else row for row in rows]
+    return batch_from_rows(entity, rows, Places(((split.path, [number for number, _ in parsed]),)), found)
 
 
 def _envelopes(block: bytes, first: int, path: str, catalog: Catalog, found: Findings) -> Iterator[Batch]:

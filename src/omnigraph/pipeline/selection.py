@@ -14,7 +14,7 @@ import pickle
 import sys
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Protocol
@@ -29,6 +29,7 @@ from omnigraph.errors.base import shown
 from omnigraph.execution.spark.refusals import TaskRefusal
 from omnigraph.execution.spark.versions import spark_schema
 from omnigraph.pipeline.reading import parsed_rows
+from omnigraph.pipeline.rejects import with_row
 from omnigraph.pipeline.row_schema import column_for_spark, objects_for_spark, row_schema, spark_fields
 from omnigraph.pipeline.sources import Split
 from omnigraph.pipeline.staging import Checks, frame_place
@@ -39,8 +40,8 @@ from omnigraph.write.inputs.locations import readable
 from omnigraph.write.inputs.objects import row_reader
 from omnigraph.write.inputs.source_files import Files
 from omnigraph.write.inputs.tables import JSON, JSONL, tables_of
-from omnigraph.write.rows import Batch, batch_from_rows, known_columns
-from omnigraph.write.validation import Findings, Places
+from omnigraph.write.rows import Batch, batch_from_rows, known_columns, known_fields
+from omnigraph.write.validation import Findings, Places, Subject
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -92,20 +93,23 @@ class Selection:
     ) -> Iterator[Batch]:  # fmt: skip
         """The rows that passed, as batches of their type. Rows whose cast failed are noted and left out."""
         for batch in batches:
-            table = self.readable(pa.Table.from_batches([batch]), entity, found)
+            whole_batch, before = pa.Table.from_batches([batch]), len(found)
+            table = self.readable(whole_batch, entity, found)
             table = self.expected(table, entity, checks)
             if OBJECT in table.column_names:
                 yield batch_from_rows(entity, self._objects(table, entity), self.places(table), found)
             else:
                 yield self.batch(table, entity, found, ignore_unknown=ignore_unknown)
+            if self.frame:  # nothing but the row itself tells which one it was
+                found.attach_rows(before, partial(_row_of, whole_batch))
             if found.full:
                 return
 
-    def readable(self, table: pa.Table, entity: EntityType, found: Findings) -> pa.Table:
+    def readable(self, table: pa.Table, entity: Subject, found: Findings) -> pa.Table:
         """The rows that could be read and cast. The others are noted."""
         return self._without_failed(self._without_wrong(table, found), entity, found)
 
-    def expected(self, table: pa.Table, entity: EntityType, checks: Checks) -> pa.Table:
+    def expected(self, table: pa.Table, entity: Subject, checks: Checks) -> pa.Table:
         """Without the rows that a rule drops. Raises for the first row that a rule does not allow."""
         if not self.expect or not table.num_rows:
             return table
@@ -145,7 +149,7 @@ class Selection:
             found.add(wrong)
         return table.filter(pc.is_null(table[WRONG]))
 
-    def _without_failed(self, table: pa.Table, entity: EntityType, found: Findings) -> pa.Table:
+    def _without_failed(self, table: pa.Table, entity: Subject, found: Findings) -> pa.Table:
         bad: set[int] = set()
         places = self.places(table)
         for number, (name, kind) in enumerate(self.casts):
@@ -170,9 +174,11 @@ class Selection:
     def _objects(self, table: pa.Table, entity: EntityType) -> list[dict[str, Any]]:
         cast = {name: table[name].to_pylist() for name, _ in self.casts}
         readers = {number: row_reader(self.splits[number], entity) for number in table[SPLIT].unique().to_pylist()}
-        found = []
+        found, known = [], known_fields(entity)
         for index, (body, number) in enumerate(zip(table[OBJECT].to_pylist(), table[SPLIT].to_pylist(), strict=True)):
             row = readers[number](json.loads(body))
+            if self.unknown == IGNORE:
+                row = {name: value for name, value in row.items() if name in known}
             found.append(row | {name: values[index] for name, values in cast.items()})
         return found
 
@@ -247,9 +253,18 @@ def failed_place(
     return f"{splits[split].path}:{row}" if row <= last else None
 
 
+def _row_of(table: pa.Table, violation: Violation) -> Mapping[str, Any] | None:
+    """The row that a violation is about, in the columns that were to be loaded."""
+    index = pc.index(table[ROW], violation.row).as_py() if violation.row is not None else -1
+    if index < 0:
+        return None
+    names = [name for name in table.column_names if not name.startswith("__omnigraph_")]
+    return with_row(replace(violation, row=1), 1, table.select(names).slice(index, 1).combine_chunks().to_batches()[0])
+
+
 def require_known(source: Selectable, columns: Mapping[str, str], names: Sequence[str], place: str) -> None:
     """Refuse a column that the rows do not have, and a cast of what is no column."""
-    hint = f"the files have {', '.join(names)}"
+    hint = f"it has {', '.join(names)}"
     missing = sorted(set(columns.values()) - set(names))
     if missing:
         raise JobError(f"{place}: column {missing[0]!r} is missing", hint=hint)
@@ -273,26 +288,28 @@ def computed(
             chosen.append(f"TRY_CAST({value} AS {kind}) AS {quoted(name)}")
         elif not is_json:
             chosen.append(f"{value} AS {quoted(name)}")
+    failed = []
     for number, (name, kind) in enumerate(source.cast.items()):
         value = quoted(columns[name])
-        failed = f"{value} IS NOT NULL AND TRY_CAST({value} AS {kind}) IS NULL"
-        chosen.append(f"CASE WHEN {failed} THEN CAST({value} AS STRING) END AS {_FAILED}{number}")
-    found = raw.selectExpr(*chosen, *_expectations(raw, source, is_json=is_json))
+        failed.append(f"({value} IS NOT NULL AND TRY_CAST({value} AS {kind}) IS NULL)")
+        chosen.append(f"CASE WHEN {failed[-1]} THEN CAST({value} AS STRING) END AS {_FAILED}{number}")
+    found = raw.selectExpr(*chosen, *_expectations(raw, source, failed, is_json=is_json))
     _ = found.schema  # on Spark Connect it is only now that the expressions are looked at
     return found
 
 
-def _expectations(raw: DataFrame, source: Selectable, *, is_json: bool) -> Iterator[str]:
-    """Which rules each row meets, and the whole row where one drops it."""
-    held = [f"coalesce(({each.rule}\n), false)" for each in source.expect]
+def _expectations(raw: DataFrame, source: Selectable, failed: Sequence[str], *, is_json: bool) -> Iterator[str]:
+    """Which rules each row meets, and the whole row where one drops it. Rows without their values are not judged."""
+    bad = " OR ".join([f"{WRONG} IS NOT NULL", *failed])
+    held = [f"CASE WHEN {bad} THEN true ELSE coalesce(({each.rule}\n), false) END" for each in source.expect]
     for number, each in enumerate(held):
-        yield f"{WRONG} IS NOT NULL OR {each} AS {EXPECTED}{number}"
+        yield f"{each} AS {EXPECTED}{number}"
     drops = [rule for rule, each in zip(held, source.expect, strict=True) if each.on_fail == DROP]
     if source.expect:
         names = ", ".join(quoted(name) for name in raw.columns if not name.startswith("__omnigraph_"))
         row = OBJECT if is_json else f"to_json(struct({names}), map('ignoreNullFields', 'false'))"
-        failed = " AND ".join(drops) or "true"
-        yield f"CASE WHEN {WRONG} IS NULL AND NOT ({failed}) THEN {row} END AS {REJECTED}"
+        kept = " AND ".join(f"({each})" for each in drops) or "true"
+        yield f"CASE WHEN NOT ({kept}) THEN {row} END AS {REJECTED}"
 
 
 def quoted(name: str) -> str:

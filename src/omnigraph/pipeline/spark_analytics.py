@@ -29,8 +29,8 @@ from omnigraph.pipeline.spark_session import frame_of
 from omnigraph.pipeline.task_runner import TaskRunner
 from omnigraph.pipeline.topology import topology_of
 from omnigraph.versioning.refs import MAIN
-from omnigraph.versioning.repository import Target
 from omnigraph.versioning.store import mint
+from omnigraph.versioning.targets import Target
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -10,7 +10,7 @@ from omnigraph.errors import InvalidArgument
 from omnigraph.graph import Graph
 from omnigraph.pipeline.spark_session import work_session
 from omnigraph.pipeline.views import read_type
-from omnigraph.versioning.repository import Target
+from omnigraph.versioning.targets import Target
 from omnigraph.write.inputs.partition_folders import NULL_FOLDER
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from omnigraph.pipeline.rowfilter import RowFilter
 from omnigraph.pipeline.sql_filters import filter_text
 from omnigraph.pipeline.views import read_type, register_views, require_distinct
 from omnigraph.schema.catalog import Catalog, EdgeType, EntityType
-from omnigraph.versioning.repository import Target
+from omnigraph.versioning.targets import Target
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

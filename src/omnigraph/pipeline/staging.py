@@ -29,7 +29,6 @@ from omnigraph.pipeline.reading import read_split
 from omnigraph.pipeline.rejects import with_row
 from omnigraph.pipeline.sources import Split
 from omnigraph.pipeline.streams import part_streams, streams_of
-from omnigraph.schema.catalog import EntityType
 from omnigraph.storage.effects import WrittenFragment
 from omnigraph.storage.layout import STAGING
 from omnigraph.storage.objects import ObjectStore
@@ -40,7 +39,7 @@ from omnigraph.write.frames import batch_from_table
 from omnigraph.write.inputs.expectations import IGNORE, Expectation
 from omnigraph.write.intake import Gathered, Intake
 from omnigraph.write.rows import Batch, batch_from_rows, known_columns
-from omnigraph.write.validation import Findings, Places, needed_columns
+from omnigraph.write.validation import Findings, Places, Subject, needed_columns
 
 if TYPE_CHECKING:
     from omnigraph.pipeline.selection import Selection
@@ -132,7 +131,7 @@ class Checks:
     dropped: list[Violation] = field(default_factory=list)
 
     def quarantine(
-        self, entity: EntityType, rule: Expectation, places: Places, rows: Sequence[tuple[int, str | None]]
+        self, entity: Subject, rule: Expectation, places: Places, rows: Sequence[tuple[int, str | None]]
     ) -> None:
         """Describe rows that a rule drops, given by their numbers and as JSON."""
         for index, body in rows:

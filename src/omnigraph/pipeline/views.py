@@ -9,7 +9,7 @@ from omnigraph.errors import InvalidArgument
 from omnigraph.graph import Graph
 from omnigraph.pipeline.datasource import NAME
 from omnigraph.pipeline.spark_session import with_source
-from omnigraph.versioning.repository import Target
+from omnigraph.versioning.targets import Target
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Literal, NoReturn, cast
 from omnigraph.datatypes import INTEGERS, PropertyType, Scalar
 from omnigraph.query import ast, ir
 from omnigraph.query import value_types as vt
-from omnigraph.query.grammar import AGGREGATES, PATH_FUNCTIONS, RANKS, TEXT_FUNCTIONS
+from omnigraph.query.grammar import AGGREGATES, FUNCTIONS, PATH_FUNCTIONS, RANKS, TEXT_FUNCTIONS
 from omnigraph.query.scope import Variable
+from omnigraph.query.slips import unknown_function
 
 if TYPE_CHECKING:
     from omnigraph.query.check_expressions import Expressions
@@ -37,6 +38,9 @@ class Functions:
 
     def call(self, node: ast.Call) -> ir.Expr:
         """The typed form of a call."""
+        if node.function not in FUNCTIONS:
+            message, hint = unknown_function(node.function)
+            self.checks.fail(None, message, node.span, hint)
         if (node.distinct or node.star) and node.function not in AGGREGATES:
             mark = "distinct" if node.distinct else "*"
             self.checks.fail(None, f"`{node.function}` takes no `{mark}`", node.span, "only aggregates do")

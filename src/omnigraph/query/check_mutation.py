@@ -180,7 +180,7 @@ def _hint(wanted: PropertyType) -> str:
         Scalar.DATE: 'write `date("2024-01-31")`',
         Scalar.DATETIME: 'write `datetime("2024-01-31T12:00:00Z")` or `now()`',
         Scalar.BOOL: "write `true` or `false`",
-        Scalar.BLOB: 'write `"base64:..."` or a URI',
+        Scalar.BLOB: 'write `"base64:..."`',
     }.get(wanted.scalar, "write a whole number" if wanted.scalar in INTEGERS else "write a number")
 
 

@@ -151,8 +151,7 @@ class Expressions:
             case "IDENT":
                 return self._word()
             case "TYPE" if self.cursor.at("(", ahead=1) and token.text.lower() in FUNCTIONS:
-                message, hint = unknown_function(token.text)
-                self.cursor.fail(message, self.cursor.span_of(token), hint)
+                return self._call()
             case "TYPE":
                 self.cursor.refuse_foreign()
                 message, hint = bare_word(token.text, "", "")
@@ -212,8 +211,7 @@ class Expressions:
     def _call(self) -> ast.Expression:
         token = self.cursor.advance()
         if token.text not in FUNCTIONS:
-            message, hint = unknown_function(token.text)
-            self.cursor.fail(message, self.cursor.span_of(token), hint)
+            return self._unknown_call(token)
         self.cursor.advance()
         if token.text in ("date", "datetime"):
             return self._moment(token)
@@ -229,6 +227,18 @@ class Expressions:
                 break
         self.cursor.expect(")", f"to close `{token.text}(`")
         return ast.Call(token.text, tuple(arguments), self.cursor.span_from(token.start), distinct, star)
+
+    def _unknown_call(self, token: Token) -> ast.Call:
+        """A call that only the check of its query refuses: the other queries of the file can still be used."""
+        depth = 1
+        self.cursor.advance()
+        while depth:
+            if self.cursor.at_kind("END"):
+                message, hint = unknown_function(token.text)
+                self.cursor.fail(message, self.cursor.span_of(token), hint)
+            depth += self.cursor.at("(") - self.cursor.at(")")
+            self.cursor.advance()
+        return ast.Call(token.text, (), self.cursor.span_of(token))
 
     def _moment(self, function: Token) -> ast.Literal:
         if not self.cursor.at_kind("STRING"):

@@ -34,6 +34,11 @@ class WrittenFragment:
     hashes: str | None = None
     digest: str | None = None
 
+    @property
+    def bytes(self) -> int:
+        """The size of its data file, as far as it is known."""
+        return sum(each.file_size_bytes or 0 for each in self.metadata.files)
+
 
 @dataclass(frozen=True, slots=True)
 class AppendRows:

@@ -54,6 +54,10 @@ _CORRUPT = re.compile(
 _METADATA_SERVICE = re.compile(r"Error performing [A-Z]+ http://169\.254\.169\.254/")
 
 
+_NO_BUCKET = re.compile(r"NoSuchBucket")
+_BUCKET_NAME = re.compile(r"<BucketName>([^<]{1,63})</BucketName>")
+
+
 def _message_of(error: BaseException) -> str:
     """The text of an error without the substrate's own source positions and dumps."""
     return _SOURCE_POSITION.sub("", str(error).strip().split(_DUMP, 1)[0].rstrip())
@@ -93,6 +97,10 @@ def translate(error: BaseException, doing: str) -> OmnigraphError:
     if isinstance(error, CommitConflictError):
         return CommitLost(message)
     variant = _variant_of(full)
+    if _NO_BUCKET.search(str(error)) is not None:
+        named = _BUCKET_NAME.search(str(error))
+        what = f"there is no bucket {named[1]!r}" if named is not None else "the bucket does not exist"
+        return StoreUnavailable(f"{doing} failed: {what}", hint="create the bucket, or correct its name")
     if _METADATA_SERVICE.search(variant[:200]) is not None:
         return StoreUnavailable(
             f"{doing} failed: there are no credentials for S3",

@@ -12,9 +12,10 @@ import binascii
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
+from omnigraph.datatypes import Scalar, f32_digits
 from omnigraph.errors import ChangeFeedGap, CursorInvalid, InvalidArgument, MissingData, NotFound, TypeNotFound
 from omnigraph.errors.base import shown
 from omnigraph.schema.catalog import EntityType
@@ -46,13 +47,20 @@ class EntityChange:
     op: str
     before: dict[str, Any] | None
     after: dict[str, Any] | None
+    f32: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
+    """Properties whose numbers have 32 bits."""
 
     def as_dict(self) -> dict[str, Any]:
-        """For `--json`."""
+        """For printing and `--json`: F32 values with their own digits."""
         return {
             "entity_kind": self.entity_kind, "type_name": self.type_name, "entity_id": self.entity_id, "op": self.op,
-            "before": self.before, "after": self.after,
+            "before": self._printed(self.before), "after": self._printed(self.after),
         }  # fmt: skip
+
+    def _printed(self, image: dict[str, Any] | None) -> dict[str, Any] | None:
+        if image is None or self.f32.isdisjoint(image):
+            return image
+        return {name: f32_digits(value) if name in self.f32 else value for name, value in image.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +116,14 @@ def changes_between(
     for type_id, shape in sorted(shapes.items(), key=lambda item: (item[1].kind != "node", item[1].name, item[0])):
         if not wanted.wants(shape):
             continue
+        sides = [pins[type_id].entity for pins in (before, after) if type_id in pins]
+        f32 = frozenset(p.name for side in sides for p in side.properties if p.type.scalar is Scalar.F32)
         images = changed_images(store, before.get(type_id), after.get(type_id), lineal=lineal)
         for entity_id, op, old_row, new_row in images:
             if not wanted.ops or op in wanted.ops:
                 yield EntityChange(
                     entity_kind=shape.kind, type_name=shape.name, entity_id=entity_id, op=op, before=old_row,
-                    after=new_row,
+                    after=new_row, f32=f32,
                 )  # fmt: skip
 
 

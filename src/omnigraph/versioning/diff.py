@@ -17,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.datatypes import in_own_widths
 from omnigraph.schema.catalog import EdgeType, EntityType, Property
 from omnigraph.storage.difference import Difference, difference, everything
 from omnigraph.versioning.snapshot import TableEntry
@@ -194,8 +193,7 @@ def public_row(entity: EntityType, row: Row) -> Row:
 def _page(rows: pa.Table, places: Mapping[str, int], ids: Sequence[str]) -> dict[str, Row]:
     """The rows of some ids. Rows become Python values page by page, not all at once and not one by one."""
     here = [i for i in ids if i in places]
-    taken = rows.take(pa.array([places[i] for i in here], pa.int64()))
-    found = in_own_widths(taken).to_pylist()
+    found = rows.take(pa.array([places[i] for i in here], pa.int64())).to_pylist()
     return dict(zip(here, found, strict=True))
 
 

@@ -32,11 +32,12 @@ from omnigraph.versioning.refs import MAIN, Branch, Refs
 from omnigraph.versioning.snapshot import TableEntry
 from omnigraph.versioning.store import GraphStore
 from omnigraph.versioning.tags import Tag, Tags
+from omnigraph.versioning.targets import FORMS, Back, Target, commit_prefix, parse_target
 from omnigraph.versioning.tips import Tips
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-Target = str | int | dt.datetime | None
 T = TypeVar("T")
+_MAX_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,23 +103,69 @@ class Repository:
         )
 
     def resolve(self, target: Target) -> ManifestState:
-        """A state by branch name, tag, commit id, (main's) manifest version or moment; None is main's head."""
+        """The state that a target names; None is main's head, a number a version of main. `targets` has the texts."""
         if target is None:
             return self.head(MAIN)
         if isinstance(target, dt.datetime):
             return self.at_time(target)
         if isinstance(target, int):
             return self.at_version(target)
-        if self.refs.resolve(target) is not None:
-            return self.head(target)
-        tag = self.tags.find(target)
-        if tag is not None:
-            return self.state_at(tag.branch, tag.native_branch, tag.manifest_version, tag.graph_commit_id)
+        return (self._named(target) if target else None) or self._spelled(target)
+
+    def _named(self, name: str) -> ManifestState | None:
+        if self.refs.resolve(name) is not None:
+            return self.head(name)
+        tag = self.tags.find(name)
+        if tag is None:
+            return None
+        return self.state_at(tag.branch, tag.native_branch, tag.manifest_version, tag.graph_commit_id)
+
+    def _spelled(self, text: str) -> ManifestState:
+        place = parse_target(text)
+        if isinstance(place, Back):
+            return self._before(self.resolve(place.target), place.steps, text)
+        if place is not None:
+            branch = place.branch or MAIN
+            if isinstance(place.at, int):
+                return self.at_version(place.at, branch)
+            return self.at_time(place.at, branch)
         try:
-            return self.at_commit(target)
+            return self.at_commit(text)
         except CommitNotFound:
-            hint = self.refs.not_found(target).hint
-            raise NotFound(f"{target!r} is no branch, tag or commit", hint=hint) from None
+            found = self._commit_beginning_with(text)
+            if found is not None:
+                return self.at(found)
+            hint = f"{self.refs.not_found(text).hint}; a target is {FORMS}"
+            raise NotFound(f"{text!r} is no branch, tag or commit", hint=hint) from None
+
+    def _before(self, state: ManifestState, steps: int, text: str) -> ManifestState:
+        commit = history.find(self.store.objects, state, state.head)
+        for done in range(steps):
+            parent = commit.parent_commit_id if commit is not None else None
+            if parent is None:
+                raise NotFound(
+                    f"{text!r} is before the first commit: there are {done} commits before {state.head}",
+                    hint="`omnigraph log` shows them",
+                )
+            commit = history.find(self.store.objects, state, parent)
+        if commit is None:
+            raise CommitNotFound(f"a commit before {state.head} is in no history", hint="`omnigraph fsck` says more")
+        return self.at(commit) if steps else state
+
+    def _commit_beginning_with(self, text: str) -> GraphCommit | None:
+        prefix = commit_prefix(text)
+        if prefix is None:
+            return None
+        found: dict[str, GraphCommit] = {}
+        for branch in self._branches_main_first():
+            state = self.tips.of(branch.name, branch.native_branch).state()
+            for commit in history.walk(self.store.objects, state):
+                if commit.graph_commit_id.startswith(prefix):
+                    found[commit.graph_commit_id] = commit
+        if len(found) > 1:
+            shown = ", ".join(sorted(found)[:_MAX_SHOWN])
+            raise NotFound(f"{len(found)} commit ids begin with {text!r}", hint=f"write more of it: {shown}")
+        return next(iter(found.values()), None)
 
     def commits(self, branch: str = MAIN, wanted: CommitFilter | None = None) -> Iterator[GraphCommit]:
         """Commits of a branch, newest first."""

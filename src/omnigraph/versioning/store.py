@@ -155,7 +155,7 @@ class GraphStore:
     def require_writable(self) -> None:
         """Refuse to write through a read-only handle."""
         if self.read_only:
-            raise ReadOnlyGraph(f"{self.root.uri} was opened read-only", hint="open it with mode='rw' to write")
+            raise ReadOnlyGraph(f"{self.root.uri} was opened read-only", hint="open it for writing, in the mode rw")
 
     def store_clock(self) -> dt.datetime:
         """Now, by the clock that stamps the store's objects: the only clock by which ages of objects are measured."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from omnigraph.errors import InvalidArgument, LimitExceeded
 from omnigraph.schema.catalog import Catalog, EntityType
-from omnigraph.write.frames import batch_from_table, require_distinct
+from omnigraph.write.frames import batch_from_table, naming_file, require_distinct
 from omnigraph.write.inputs.csv_files import BLOCK_BYTES
 from omnigraph.write.inputs.locations import locate, readable
 from omnigraph.write.inputs.objects import Parsed, object_rows, row_reader
@@ -146,9 +146,9 @@ def typed_chunks(
     if part.format in (JSON, JSONL):
         yield from _plain_rows(entity, part, found, progress)
         return
-    with readable(path):
+    with readable(path), naming_file(path):
         if os.path.isdir(path):
-            raise InvalidArgument(f"{path} cannot be read: Is a directory")
+            raise InvalidArgument(f"{path} cannot be read: Is a directory", hint="name a file")
         for table, rows in tables_of(part, found):
             require_distinct(entity, table.column_names)
             table = selected(table, part.columns, path)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.datatypes import FLOATS, Scalar, TooPrecise, whole
-from omnigraph.errors import InvalidValue, MissingValue
+from omnigraph.errors import DataError, InvalidValue, MissingValue, UnknownField
 from omnigraph.errors.base import shown
 from omnigraph.schema.catalog import EdgeType, EntityType, Property
 from omnigraph.write.ids import ids_of
@@ -30,10 +31,35 @@ def batch_from_table(
 
     `text` names columns that are text which has to be read first, as those of a CSV file are.
     """
+    path = places.parts[0][0] if places.parts else None
+    with naming_file(path):
+        return _batch(entity, table, places, found, text)
+
+
+@contextmanager
+def naming_file(path: str | None) -> Iterator[None]:
+    """Let errors about whole columns say in which file the column is."""
+    try:
+        yield
+    except DataError as error:
+        if path is None or error.path is not None:
+            raise
+        raise type(error)(
+            f"{path}: {error.message}", type_key=error.type_key, row=error.row, field=error.field, path=path,
+            hint=error.hint, violations=error.violations,
+        ) from error  # fmt: skip
+
+
+def _batch(entity: EntityType, table: pa.Table, places: Places, found: Findings, text: Collection[str]) -> Batch:
     require_distinct(entity, table.column_names)
     table = pa.table([plain_column(column) for column in table.columns], names=list(table.column_names))
     known = known_fields(entity)
     for name in table.column_names:
+        if name in ENDPOINTS and name not in known and isinstance(entity, EdgeType):
+            hint = f"the column is called {ENDPOINTS[name]!r} in files"
+            raise UnknownField(
+                f"{entity.name} has no column {name!r}", type_key=entity.table_key, field=name, hint=hint
+            )
         if name not in known:
             entity.property(name)  # raises with the nearest name
     frame = _Frame(entity, table, places, found, text)
@@ -41,7 +67,7 @@ def batch_from_table(
     if frame.bad:
         keep = [i for i in range(table.num_rows) if i not in frame.bad]
         good = table.take(pa.array(keep, pa.int64()))
-        return batch_from_table(entity, good, places.taken(keep), Findings(), text=text)
+        return _batch(entity, good, places.taken(keep), Findings(), text)
     before = len(found)
     explicit = columns.pop("id", None)
     ids, fresh = ids_of(entity, columns, explicit, places, table.num_rows, found)
@@ -130,7 +156,7 @@ class _Frame:
 
     def _lacks(self, name: str) -> MissingValue:
         text = f"{self._entity.name}: column {name!r} is missing"
-        return MissingValue(text, type_key=self._entity.table_key, field=name)
+        return MissingValue(text, type_key=self._entity.table_key, field=name, hint="add it, or rename a column")
 
     def _note(self, index: int, rule: str, text: str, field: str, value: Any = None) -> None:
         self.bad.add(index)
@@ -145,7 +171,7 @@ class _Frame:
         if not (pa.types.is_integer(kind) or is_text(kind) or pa.types.is_null(kind)):
             raise InvalidValue(
                 f"{self._entity.name}.{name} must be text (the id of an entity), the column is {column.type}",
-                type_key=self._entity.table_key, field=name,
+                type_key=self._entity.table_key, field=name, hint="cast the column before it is loaded",
             )  # fmt: skip
         return whole(column.cast(pa.string()))
 
@@ -187,7 +213,7 @@ class _Frame:
         if not is_castable(column.type, kind.scalar):
             raise InvalidValue(
                 f"{self._entity.name}.{prop.name} expects {kind}, the column is {column.type}",
-                type_key=self._entity.table_key, field=prop.name,
+                type_key=self._entity.table_key, field=prop.name, hint="cast the column before it is loaded",
             )  # fmt: skip
         self._refuse_fine(prop, column)
         if column.type != wanted:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, get_args
 
-from omnigraph.errors import InvalidArgument, Violation
+from omnigraph.errors import Violation
 from omnigraph.storage.effects import AppendRows, Effect, OverwriteRows, ReplaceRows
 from omnigraph.versioning.commits import GraphCommit
 from omnigraph.versioning.plan import Requirement, Unmoved
@@ -15,6 +15,7 @@ from omnigraph.write.attempts import one_by_one
 from omnigraph.write.duplicates import UniqueEdges, can_repeat
 from omnigraph.write.files import Progress
 from omnigraph.write.intake import Intake
+from omnigraph.write.run_summary import RunSummary, SourceSummary
 from omnigraph.write.sources import Input, Reading
 from omnigraph.write.transaction import WriteTxn
 from omnigraph.write.validation import Findings, Place, Verdict, raise_first, replaced_rows, validate
@@ -28,30 +29,15 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 
 
 @dataclass(frozen=True, slots=True)
-class SourceSummary:
-    """What became of the rows of one source. `read` are those that its condition let pass.
-
-    `dropped` and `warned` count rows by the name of the expectation that they do not meet. `rejected` are bad rows, and
-    those that the rules between rows left out.
-    """
-
-    name: str
-    type_name: str | None
-    read: int
-    loaded: int
-    rejected: int
-    dropped: Mapping[str, int] = field(default_factory=dict)
-    warned: Mapping[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class LoadResult:
     """What a load did. `commit` is None when there was nothing to load. `rejected` rows were left out on request.
 
     `duplicates` are edges that were skipped because equal ones are there, by type; only `dedupe_edges` counts them.
     `deleted` are rows that change events removed, edges of deleted nodes included; `late` are events that were ignored
     because the graph has a later state of their row; both by type. `quarantined` are rows that expectations dropped.
-    `sources` says of each source what became of its rows; only loads on Spark fill it.
+    `sources` says of each source what became of its rows, `added` are properties that the load added to the schema,
+    with their types, `bytes` the sizes of the data files by table, `phases` seconds by what was done; only loads on
+    Spark fill them. `summary` has the numbers of the run of a job.
     """
 
     branch: str
@@ -68,6 +54,10 @@ class LoadResult:
     late: Mapping[str, int] = field(default_factory=dict)
     quarantined: tuple[Violation, ...] = ()
     sources: tuple[SourceSummary, ...] = ()
+    added: Mapping[str, str] = field(default_factory=dict)
+    bytes: Mapping[str, int] = field(default_factory=dict)
+    phases: Mapping[str, float] = field(default_factory=dict)
+    summary: RunSummary | None = None
 
     @property
     def total_entities(self) -> int:
@@ -87,7 +77,7 @@ class LoadRequest:
     """
 
     inputs: Sequence[Input]
-    mode: str
+    mode: Mode
     branch: str
     actor: str | None = None
     message: str | None = None
@@ -100,20 +90,18 @@ class LoadRequest:
     progress: Progress = silent
     is_small: bool = False
 
-    def __post_init__(self) -> None:
-        if self.mode not in MODES:
-            raise InvalidArgument(f"mode {self.mode!r} is unknown", hint=f"use one of {', '.join(MODES)}")
-
 
 def load_rows(repository: Repository, request: LoadRequest, *, fresh: bool = True) -> LoadResult:
     """Validate, stage and publish rows as one commit. Not `fresh`: start from a state that may be some seconds old."""
     txn = WriteTxn(
         repository, request.branch, kind="load", actor=request.actor, message=request.message,
-        expect_head=request.expect_head, idempotency_key=request.idempotency_key, fresh=fresh,
+        expect_head=request.expect_head, idempotency_key=request.idempotency_key,
+        fresh=fresh or request.expect_head is not None,
     )  # fmt: skip
     done = txn.earlier_commit()
     if done is not None:
         return LoadResult(request.branch, request.mode, {}, {}, done)
+    txn.require_expected_head()
     with txn.coming(request.is_small):
         return _load(txn, request)
 

@@ -73,13 +73,15 @@ def mutate(repository: Repository, request: MutationRequest, *, fresh: bool = Tr
     """Run the statements over one state, validate what they come to, and publish it as one commit."""
     txn = WriteTxn(
         repository, request.branch, kind="mutate", actor=request.actor, message=request.message,
-        expect_head=request.expect_head, idempotency_key=request.idempotency_key, fresh=fresh,
+        expect_head=request.expect_head, idempotency_key=request.idempotency_key,
+        fresh=fresh or request.expect_head is not None,
     )  # fmt: skip
     if txn.base.schema_hash != request.schema_hash:
         raise SchemaMoved(expected=request.schema_hash, actual=txn.base.schema_hash)
     done = txn.earlier_commit()
     if done is not None:
         return MutationResult(request.query.name, request.branch, 0, 0, done, replayed=True)
+    txn.require_expected_head()
     with txn.coming(request.only_inserts):
         return _mutate(txn, request)
 

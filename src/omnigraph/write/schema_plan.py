@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import itertools
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from omnigraph.errors import DropNotAllowed, InvalidArgument, SchemaChangeRefused
+from omnigraph.schema.catalog import Catalog
 from omnigraph.schema.evolve import Migration, plan_migration
 from omnigraph.schema.kept import MigrationOptions
+from omnigraph.schema.names import suggest
 from omnigraph.schema.steps import Step, refusal
 from omnigraph.versioning.commits import GraphCommit
 from omnigraph.versioning.manifest import ManifestState
@@ -56,21 +59,32 @@ class SchemaRequest:
         allow_drops: bool = False, plan: str | None = None,
     ) -> SchemaRequest:  # fmt: skip
         """A request from the arguments of a call."""
-        options = MigrationOptions(allow_data_loss, _names(drop, "drop"), _names(fresh, "fresh"))
+        options = MigrationOptions(allow_data_loss, frozenset(drop), frozenset(fresh))
         return cls(text=text, path=path, options=options, allow_drops=allow_drops, plan=plan)
-
-
-def _names(given: Iterable[str], option: str) -> frozenset[str]:
-    if isinstance(given, str):
-        raise InvalidArgument(f"{option} takes a list of names", hint=f'{option}=["{given}"]')
-    return frozenset(given)
 
 
 def plan_on(store: GraphStore, state: ManifestState, request: SchemaRequest) -> Migration:
     """The steps from the schema of a state to the text that is asked for."""
     current = store.catalog(state.schema_hash)
     kept = KeptRows(store, state)
-    return plan_migration(current, request.text, mint, request.path, options=request.options, kept=kept)
+    migration = plan_migration(current, request.text, mint, request.path, options=request.options, kept=kept)
+    _require_names(store, (current, migration.after), request)
+    return migration
+
+
+def _require_names(store: GraphStore, catalogs: Sequence[Catalog], request: SchemaRequest) -> None:
+    """Refuse to drop or begin anew what no schema of the graph has, or ever had."""
+    known: set[str] = set()
+    asked = request.options.drop | request.options.fresh
+    for catalog in itertools.chain(catalogs, store.catalogs()):
+        if asked <= known:
+            return
+        for entity in catalog.entity_types:
+            known |= {entity.name, *(f"{entity.name}.{each.name}" for each in entity.properties)}
+    for name in sorted(asked - known):
+        raise InvalidArgument(
+            f"there is no type and no property {name!r}", hint=suggest(name, known, "write Person, or Person.age")
+        )
 
 
 def plan_schema(repository: Repository, request: SchemaRequest, *, branch: str) -> SchemaChange:

@@ -152,7 +152,9 @@ def _arrow_table(name: str, frame: Any) -> pa.Table:
     if isinstance(frame, pa.RecordBatchReader):
         return frame.read_all()
     if type(frame).__module__.partition(".")[0] == "pandas":
-        return _with_whole_numbers(pa.Table.from_pandas(frame, preserve_index=False))
+        plain = frame.copy(deep=False)
+        plain.attrs = {}  # remarks of whoever made it; what is no JSON would be warned about
+        return _with_whole_numbers(pa.Table.from_pandas(plain, preserve_index=False))
     if hasattr(frame, "collect") and not hasattr(frame, "__arrow_c_stream__"):
         frame = frame.collect()
     if hasattr(frame, "__arrow_c_stream__"):
@@ -201,7 +203,7 @@ def _files_inputs(name: str, files: Any) -> list[Input]:
         return [_file_input(name, file) for file in _expanded(files)]
     if files.is_selected:
         raise InvalidArgument(
-            f"{name}: `where`, `cast`, `cdc` and `expect` are for Spark", hint="load with engine='spark'"
+            f"{name}: `where`, `cast`, `cdc` and `expect` are for Spark", hint="load with the engine spark"
         )
     if files.type_name != name.removeprefix("node:").removeprefix("edge:"):
         raise InvalidArgument(f"{name}: these files are those of {files.type_name}")

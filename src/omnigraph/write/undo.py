@@ -22,7 +22,8 @@ from omnigraph.versioning.commits import GraphCommit
 from omnigraph.versioning.diff import Pinned, table_delta
 from omnigraph.versioning.manifest import ManifestState
 from omnigraph.versioning.plan import Unmoved
-from omnigraph.versioning.repository import Repository, Target
+from omnigraph.versioning.repository import Repository
+from omnigraph.versioning.targets import Target
 from omnigraph.write.merge import Joined, MergePlan, MergeResult, Merging, Sides, require_no_conflict
 from omnigraph.write.merge_compare import Terms, in_process
 from omnigraph.write.merge_conflicts import Decisions, Strategy

@@ -125,7 +125,11 @@ def _upload(part: str, name: str, place: Location) -> None:
             shutil.copyfileobj(source, out, _COPY_BYTES)
     except (OSError, pa.ArrowException) as error:
         if "NO_SUCH_BUCKET" in str(error) or "NoSuchBucket" in str(error):
-            raise _unwritable(name, "there is no such bucket") from error
+            bucket = name.partition("://")[2].partition("/")[0]
+            raise InvalidArgument(
+                f"{name} cannot be written: there is no bucket {bucket!r}",
+                hint="create the bucket, or correct its name",
+            ) from error
         raise StoreUnavailable(f"{name} cannot be written: {first_line(error)}") from error
 
 

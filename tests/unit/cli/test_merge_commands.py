@@ -97,7 +97,7 @@ def test_polling_goes_on_where_it_ended(uri: str, tmp_path: Path, capsys: pytest
 def test_schema_plan_and_apply(uri: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "next.pg"
     file.write_text(SMALL.replace("age: I32?", "age: I32?  city: String"))
-    plan = asked(capsys, 0, "schema", "plan", uri, "--schema", str(file))
+    plan = asked(capsys, 1, "schema", "plan", uri, "--schema", str(file))
     assert (plan["supported"], plan["steps"][0]["code"]) == (False, "OG-MF-103")
     refused = asked(capsys, 1, "schema", "apply", uri, "--schema", str(file), "--quiet")
     assert (refused["code"], refused["supported"]) == ("schema_change_refused", False)

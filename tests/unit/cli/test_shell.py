@@ -103,7 +103,7 @@ def test_a_time_is_a_target(cli: Cli, graph: Graph) -> None:
     assert graph.query(ALL).row_count == 3
     with pytest.raises(NotFound, match="did not exist at 1999"):
         graph.query(ALL, at=dt.datetime(1999, 1, 1, tzinfo=dt.UTC))
-    with pytest.raises(InvalidArgument, match="a snapshot or a time"):
+    with pytest.raises(InvalidArgument, match="several are named"):
         graph.query(ALL, snapshot="main", at=then)
     assert cli("query", "-e", ALL, "--store", graph.uri, "--at", "2024-13-01").code == 1
 

@@ -87,7 +87,7 @@ def test_what_does_not_exist_is_a_typed_error(graph: Graph) -> None:
         graph.snapshot("nonsense")
     with pytest.raises(CommitNotFound, match="01AAAA"):
         graph.commits.get("01AAAA")
-    with pytest.raises(TypeNotFound, match="node:Nobody"):
+    with pytest.raises(TypeNotFound, match="no node type `Nobody`"):
         graph.rows("node:Nobody")
 
 

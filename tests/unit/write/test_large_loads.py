@@ -107,7 +107,7 @@ def test_spilled_rows_are_checked_like_others(graph: Graph, lines: Path) -> None
     graph = Graph.open(graph.uri, settings=FRUGAL)
     text = lines.read_text()
     lines.write_text(text + '{"type":"P","data":{"name":"p0"}}\n')
-    with pytest.raises(DuplicateKey, match=rf"{lines}:1201: @unique violation on P\.name: 'p0' is also in line 1$"):
+    with pytest.raises(DuplicateKey, match=rf"{lines}:1201: @unique violation on P\.name: 'p0' is also in line 1\n"):
         graph.load(lines)
     lines.write_text(text + '{"edge":"E","from":"p0","to":"gone"}\n')
     with pytest.raises(MissingEndpoint, match=rf"{lines}:1201: E dst 'gone'"):

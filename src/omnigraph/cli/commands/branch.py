@@ -8,6 +8,7 @@ import typer
 
 from omnigraph.cli import options
 from omnigraph.cli.changes_text import conflict_count, conflict_json, print_conflicts
+from omnigraph.cli.commands.undo import print_restored
 from omnigraph.cli.failures import FAILED
 from omnigraph.cli.output import clean, commit_json, note, print_json, print_line
 from omnigraph.errors import MergeConflict
@@ -25,7 +26,7 @@ def create(
     *,
     base: Annotated[
         str,
-        typer.Option("--from", metavar="TARGET", help="A branch, tag, commit id, manifest version or BRANCH@VERSION."),
+        typer.Option("--from", metavar="TARGET", help="What it begins with: a TARGET as for --at."),
     ] = "main",
     store: options.Store = None,
     quiet: options.Quiet = False,
@@ -33,7 +34,7 @@ def create(
 ) -> None:  # fmt: skip
     """Begin a branch. No data is copied."""
     graph = options.open_to_write("branch create", None, store, quiet=quiet)
-    branch = graph.branches.create(name, options.target_of(graph, base))
+    branch = graph.branches.create(name, base)
     if json:
         print_json({"uri": graph.uri, "from": base, "name": branch.name, "graph_commit_id": branch.base_commit})
     else:
@@ -71,6 +72,24 @@ def delete(
         print_line(f"deleted branch {name}")
 
 
+@app.command("reset")
+def reset(
+    name: Name,
+    *,
+    at: options.At = "main",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would change.")] = False,
+    message: options.Message = None,
+    actor: options.Actor = None,
+    store: options.Store = None,
+    quiet: options.Quiet = False,
+    json: options.Json = False,
+) -> None:
+    """Make a branch what a target is, main by default, as a new commit. Its own commits stay in its history."""
+    graph = options.open_to_write("branch reset", None, store, quiet=quiet)
+    result = graph.branches.reset(name, at, dry_run=dry_run, actor=actor, message=message)
+    print_restored(result, f"{name} to {at or 'main'}", dry_run=dry_run, json=json)
+
+
 @app.command("merge")
 def merge(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="The branch to merge.", show_default=False)],
@@ -89,7 +108,7 @@ def merge(
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would happen.")] = False,
     delete_branch: Annotated[bool, typer.Option("--delete-branch", help="Delete SOURCE afterwards.")] = False,
-    message: Annotated[str | None, typer.Option("--message", metavar="TEXT", help="Why, for the history.")] = None,
+    message: options.Message = None,
     engine: options.Workers = options.Engine.arrow,
     actor: options.Actor = None,
     store: options.Store = None,

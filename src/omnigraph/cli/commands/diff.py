@@ -25,7 +25,7 @@ def diff(
     """Show what would turn one target into another, with values before and after."""
     graph = options.open_to_read(None, store)
     found = graph.diff(
-        options.target_of(graph, a), options.target_of(graph, b), kinds=options.wanted_kinds(kind),
+        a, b, kinds=options.wanted_kinds(kind),
         types=tuple(type_ or ()), ops=options.wanted_ops(op),
     )  # fmt: skip
     if stat:

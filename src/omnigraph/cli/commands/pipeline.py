@@ -19,8 +19,8 @@ from omnigraph.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from omnigraph.graph import Graph
-    from omnigraph.pipeline.job import Job
-    from omnigraph.write.load import LoadResult, SourceSummary
+    from omnigraph.pipeline.job_model import Job
+    from omnigraph.write.load import LoadResult
 
 app = typer.Typer(help="Load jobs on Spark.", no_args_is_help=True)
 JobFile = Annotated[str, typer.Argument(metavar="[JOB]", help="The job file.")]
@@ -59,7 +59,7 @@ def init(
 @app.command("validate")
 def validate(job: JobFile = _DEFAULT, *, store: options.Store = None, json: options.Json = False) -> int:
     """Check a job file against the graph, and that its files can be read. Starts no Spark."""
-    from omnigraph.pipeline.api import validate as check
+    from omnigraph.pipeline.job_checks import validate as check
 
     parsed, graph = _opened(job, store)
     found = check(parsed, graph)
@@ -93,7 +93,7 @@ def run(
     from dataclasses import replace
 
     from omnigraph.pipeline.api import run as run_job
-    from omnigraph.pipeline.api import validate as check
+    from omnigraph.pipeline.job_checks import validate as check
     from omnigraph.pipeline.spark_session import plain_session
 
     parsed, graph = _opened(job, store)
@@ -182,11 +182,24 @@ def _key_of(job: Job, key: str | None) -> str | None:
     return key or job.idempotency_key
 
 
-def _source_json(source: SourceSummary) -> dict[str, Any]:
-    return {
-        "source": source.name, "type": source.type_name, "read": source.read, "loaded": source.loaded,
-        "rejected": source.rejected, "dropped": dict(source.dropped), "warned": dict(source.warned),
-    }  # fmt: skip
+def _remarks(result: LoadResult) -> Iterator[str]:
+    """What a run did besides writing rows."""
+    for name, kind in result.added.items():
+        yield f"{'would add' if result.dry_run else 'added'} the property {name}: {kind}"
+    if result.summary is not None and result.summary.lineage_error is not None:
+        yield f"lineage: {result.summary.lineage_error}"
+    if result.rejected:
+        yield f"{counted(len(result.rejected), 'row')} left out"
+    for source in result.sources:
+        for what, counts in (("dropped", source.dropped), ("loaded with a warning", source.warned)):
+            for rule, count in counts.items():
+                yield f"{source.name}: {counted(count, 'row')} {what}: {rule}"
+    if any(result.duplicates.values()):
+        yield f"{counted(sum(result.duplicates.values()), 'edge')} skipped: equal ones are there"
+    if any(result.deleted.values()):
+        yield f"{counted(sum(result.deleted.values()), 'row')} deleted"
+    if any(result.late.values()):
+        yield f"{counted(sum(result.late.values()), 'event')} ignored: later ones were applied before"
 
 
 def _report(graph: Graph, result: LoadResult, seconds: float, *, json: bool) -> None:
@@ -198,27 +211,18 @@ def _report(graph: Graph, result: LoadResult, seconds: float, *, json: bool) -> 
                 "edges": dict(result.edges), "total_entities": result.total_entities, "dry_run": result.dry_run,
                 "rejected": [each.as_dict() for each in result.rejected],
                 "quarantined": [each.as_dict() for each in result.quarantined],
-                "sources": [_source_json(each) for each in result.sources],
+                "sources": [each.as_dict() for each in result.sources],
                 "duplicates": dict(result.duplicates), "deleted": dict(result.deleted), "late": dict(result.late),
-                "seconds": round(seconds, 3),
+                "added": dict(result.added), "seconds": round(seconds, 3),
                 "commit": None if result.commit is None else commit_json(result.commit),
+                "run": None if result.summary is None else result.summary.as_dict(),
             }
         )  # fmt: skip
         return
     for name, count in (*result.nodes.items(), *result.edges.items()):
         print_line(f"{name:24} {count:>12,}")
-    if result.rejected:
-        note(f"{counted(len(result.rejected), 'row')} left out")
-    for source in result.sources:
-        for what, counts in (("dropped", source.dropped), ("loaded with a warning", source.warned)):
-            for rule, count in counts.items():
-                note(f"{source.name}: {counted(count, 'row')} {what}: {rule}")
-    if any(result.duplicates.values()):
-        note(f"{counted(sum(result.duplicates.values()), 'edge')} skipped: equal ones are there")
-    if any(result.deleted.values()):
-        note(f"{counted(sum(result.deleted.values()), 'row')} deleted")
-    if any(result.late.values()):
-        note(f"{counted(sum(result.late.values()), 'event')} ignored: later ones were applied before")
+    for text in _remarks(result):
+        note(text)
     outcome = "nothing was written" if result.commit is None else f"commit {result.commit.graph_commit_id}"
     print_line(f"{counted(result.total_entities, 'entity')} in {seconds:.1f} s, {outcome}")
 
@@ -280,11 +284,31 @@ def _example(graph: Graph) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _lines(what: str) -> Any:
+    """Progress as lines of text."""
+    from omnigraph.pipeline.phases import EverySeconds, progress_seconds
+
+    seconds = progress_seconds()
+    if not seconds:
+        return None
+    begun = time.monotonic()
+
+    def report(done: int, total: int) -> None:
+        note(f"{what}: {done} of {counted(total, 'task')}, {time.monotonic() - begun:.0f} s")
+
+    progress = EverySeconds(report, seconds)
+    progress.counts_tasks = True  # type: ignore[attr-defined]
+    return progress
+
+
 @contextmanager
 def watched_tasks(what: str, *, show: bool) -> Iterator[Any]:
-    """A bar of finished tasks on stderr, for someone who watches."""
-    if not (show and sys.stderr.isatty()):
+    """A bar of finished tasks on stderr, for someone who watches; a line now and then where nobody can see a bar."""
+    if not show:
         yield None
+        return
+    if not sys.stderr.isatty():
+        yield _lines(what)
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn

@@ -29,9 +29,8 @@ def show(
 ) -> None:
     """Print the schema of the graph, as of a target."""
     graph = options.open_to_read(uri, store)
-    snapshot = options.snapshot_at(graph, at)
-    target = None if at is None else options.target_of(graph, at)
-    text = graph.schema.mermaid(target) if mermaid else graph.schema.show(target)
+    snapshot = graph.snapshot(at)
+    text = graph.schema.mermaid(at) if mermaid else graph.schema.show(at)
     if json:
         print_json({"uri": graph.uri, "schema_hash": snapshot.schema_hash, "schema": text})
     else:
@@ -70,6 +69,8 @@ def plan(
         _source(schema), allow_data_loss, branch or "main", drop=drop or (), fresh=fresh or (), path=schema
     )
     _print_change(graph.uri, change, json=json)
+    if not change.supported:
+        raise typer.Exit(FAILED)
 
 
 @app.command("apply")

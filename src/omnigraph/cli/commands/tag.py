@@ -24,7 +24,7 @@ def create(
 ) -> None:
     """Name the head of main, or a target. Cleanup keeps what a tag names."""
     graph = options.open_to_write("tag create", None, store, quiet=quiet)
-    tag = graph.tags.create(name, None if at is None else options.target_of(graph, at))
+    tag = graph.tags.create(name, at)
     if json:
         print_json({"uri": graph.uri} | tag_json(tag))
     else:

@@ -14,6 +14,7 @@ from typing import Any
 from omnigraph import errors
 
 _MARK = re.compile(r"omnigraph-refusal (?=\{)")
+_CONDITION = re.compile(r"\[[A-Z_.]+\].*")
 
 
 class TaskRefusal(Exception):
@@ -37,6 +38,12 @@ def refusal_in(text: str) -> errors.OmnigraphError | None:
     for name, value in said["fields"].items():
         setattr(error, name, value)
     return error
+
+
+def reason_in(text: str) -> str:
+    """The line of a failure of Spark that says what is wrong: `[CONDITION] ...`, else the first."""
+    found = _CONDITION.search(text)
+    return found.group() if found else text.strip().partition("\n")[0]
 
 
 def error_of(failure: BaseException | None) -> errors.OmnigraphError | None:

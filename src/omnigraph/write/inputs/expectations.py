@@ -8,8 +8,8 @@ from omnigraph.errors import InvalidArgument
 
 WARN, DROP, FAIL = "warn", "drop", "fail"
 ON_FAIL = (WARN, DROP, FAIL)
-IGNORE, REFUSE = "ignore", "refuse"
-UNKNOWN = (IGNORE, REFUSE)
+IGNORE, REFUSE, ADD = "ignore", "refuse", "add"
+UNKNOWN = (IGNORE, REFUSE, ADD)
 
 
 @dataclass(frozen=True, slots=True)

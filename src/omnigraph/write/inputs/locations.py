@@ -115,12 +115,15 @@ def readable(path: str) -> Iterator[None]:
     except OmnigraphError:
         raise
     except (FileNotFoundError, IsADirectoryError, PermissionError, NotADirectoryError) as error:
-        raise InvalidArgument(f"{path} cannot be read: {reason_of(error)}") from error
+        raise InvalidArgument(f"{path} cannot be read: {reason_of(error)}", hint="check the path") from error
     except (pa.ArrowException, OSError, EOFError, ValueError, OverflowError) as error:
         reason = first_line(error)
         if "AWS Error" in reason:
             raise StoreUnavailable(f"{path} cannot be read: {reason}") from error
-        raise DataError(f"{path}: the file is damaged or not what its name says: {reason}", path=path) from error
+        raise DataError(
+            f"{path}: the file is damaged or not what its name says: {reason}", path=path,
+            hint="compare it with its source; the name of a file says its format",
+        ) from error  # fmt: skip
 
 
 def reason_of(error: BaseException) -> str:

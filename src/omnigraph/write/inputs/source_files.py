@@ -10,7 +10,7 @@ from omnigraph.errors import InvalidArgument
 from omnigraph.errors.base import shown
 from omnigraph.write.inputs.change_events import Cdc
 from omnigraph.write.inputs.csv_files import CsvDialect
-from omnigraph.write.inputs.expectations import UNKNOWN, Expectation
+from omnigraph.write.inputs.expectations import ADD, UNKNOWN, Expectation
 from omnigraph.write.inputs.partition_folders import folders_of
 from omnigraph.write.inputs.s3_access import S3Access
 from omnigraph.write.inputs.suffixes import require_suffix
@@ -24,8 +24,8 @@ class Files:
     `columns` maps a property (or `from`, `to`, `id`) to the column that holds it; unnamed ones keep their name.
     Folders such as `country=NO` are columns too, unless `partitions` is False. `where` is a condition in Spark SQL
     over the columns of the files, `cast` maps properties to types of Spark SQL. With `cdc` rows are events that upsert
-    or delete. `expect` are rules over the same columns. `unknown` (`ignore`, `refuse`) decides about columns that the
-    type does not have, whatever the load says. The options from `delimiter` on say how CSV files are written:
+    or delete. `expect` are rules over the same columns. `unknown` (`ignore`, `refuse`, `add`) decides about columns
+    that the type does not have, whatever the load says. The options from `delimiter` on say how CSV files are written:
     `CsvDialect`.
     """
 
@@ -56,6 +56,8 @@ class Files:
             require_suffix(path, self.format)
         if self.type_name is None and self.is_selected:
             raise InvalidArgument("rows of several types take no `where`, no `cast`, no `cdc` and no `expect`")
+        if self.type_name is None and self.unknown == ADD:
+            raise InvalidArgument("rows of several types add no properties", hint="name the type of the files")
         if self.unknown not in (None, *UNKNOWN):
             raise InvalidArgument(f"unknown {self.unknown!r} is unknown", hint=f"use one of {', '.join(UNKNOWN)}")
         names = [each.name for each in self.expect]

@@ -22,8 +22,7 @@ from omnigraph.errors import (
     UnknownField,
     Violation,
 )
-from omnigraph.schema.catalog import EntityType
-from omnigraph.write.validation.model import NOWHERE, Place, Places
+from omnigraph.write.validation.model import NOWHERE, Place, Places, Subject
 
 DEFAULT_LIMIT = 100
 
@@ -40,6 +39,22 @@ _ERRORS: dict[str, type[DataError]] = {
     "endpoint": MissingEndpoint,
     "card": CardinalityViolation,
 }
+
+_REMEDIES = {
+    "required": "give the row a value, or declare the property with `?`",
+    "unknown": "leave it out, or declare it in the schema",
+    "type": "write a value of the declared type, or leave bad rows out as rejects",
+    "enum": "write one of the declared values, or extend the enum in the schema",
+    "range": "correct the value, or the @range of the schema",
+    "check": "correct the value, or the @check of the schema",
+    "id": "leave `id` out: it follows from the key",
+    "key": "keep one of the rows",
+    "unique": "keep one of the values, or change the row that has it",
+    "endpoint": "load the node too, or leave the edge out",
+    "card": "remove edges of that node first, or change the @card of the schema",
+    "syntax": "correct the line, or leave bad rows out as rejects",
+}
+"""What to do about a rule, where nothing better is known."""
 
 
 class Findings:
@@ -66,7 +81,7 @@ class Findings:
             self._found.append(violation)
 
     def note(
-        self, rule: str, message: str, entity: EntityType, *, places: Places = NOWHERE, index: int | None = None,
+        self, rule: str, message: str, entity: Subject, *, places: Places = NOWHERE, index: int | None = None,
         field: str | None = None, value: Any = None, entity_id: str | None = None, hint: str | None = None,
     ) -> None:  # fmt: skip
         """A violation of a type's rule by the row at `index`."""
@@ -121,7 +136,8 @@ def raise_first(violations: Sequence[Violation]) -> None:
     if first.rule == "type_name":
         raise TypeNotFound(text, hint=first.hint)
     kind = _ERRORS.get(first.rule, DataError)
+    hint = first.hint or _REMEDIES.get(first.rule)
     raise kind(
-        text, type_key=first.type_key, row=first.row, field=first.field, path=first.path, hint=first.hint,
+        text, type_key=first.type_key, row=first.row, field=first.field, path=first.path, hint=hint,
         violations=tuple(violations),
     )  # fmt: skip

@@ -30,6 +30,18 @@ class Base(Protocol):
         """The table at its pin."""
 
 
+class Subject(Protocol):
+    """What violations are about: a type of the graph, or rows that have no type yet."""
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+
+    @property
+    def table_key(self) -> str | None:
+        """The table of a type."""
+
+
 @dataclass(frozen=True, slots=True)
 class Places:
     """Where rows stand in the input: for each file (or None), the lines or row numbers of its rows, in order."""

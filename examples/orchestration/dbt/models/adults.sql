@@ -1,0 +1,1 @@
+select name, age from {{ source('crm', 'people') }} where age >= 18

@@ -1,0 +1,1 @@
+select a as `from`, b as `to` from {{ source('crm', 'friends') }}

@@ -1,0 +1,130 @@
+"""Bad rows and expectations of named sources and steps: tasks leave rows out before anything else reads them.
+
+What is computed from these rows does not know where they come from, so each task describes what it left out in an
+object of the load's scratch space, and the driver reads these when everything is staged. The name of an object has the
+number of its task: of several attempts the last one counts.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from omnigraph.errors import OmnigraphError, StorageError
+from omnigraph.execution.spark.refusals import TaskRefusal
+from omnigraph.execution.spark.workers import store_of
+from omnigraph.pipeline.selection import Selection
+from omnigraph.pipeline.staging import Checks, StagedSplit
+from omnigraph.storage.layout import STAGING
+from omnigraph.storage.objects import ObjectStore
+from omnigraph.versioning.store import mint
+from omnigraph.write.inputs.expectations import DROP
+from omnigraph.write.validation import Findings
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+MAX_PARTITIONS = 1 << 20
+_ENDING = ".report"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedRows:
+    """Rows that are checked before others read them: a source or a step. `first` is the number of its first task."""
+
+    name: str
+    first: int
+    table_key: str | None = field(default=None, init=False)
+
+    def holds(self, number: int) -> bool:
+        """Whether a number is that of one of its tasks."""
+        return 0 <= number - self.first < MAX_PARTITIONS
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """What one task found: rows read and passed on, and in `found` what was wrong with the others."""
+
+    read: int
+    passed: int
+    found: StagedSplit
+
+
+@dataclass(frozen=True, slots=True)
+class CheckScratch:
+    """Where the reports of one load lie."""
+
+    uri: str
+    load_id: str
+    limit: int
+
+    @property
+    def prefix(self) -> str:
+        """All objects of the load begin so."""
+        return f"{STAGING}/{self.load_id}/"
+
+    def write(self, report: CheckReport) -> None:
+        """Leave the report of a task."""
+        path = f"{self.prefix}{report.found.number}-{mint()}{_ENDING}"
+        store_of(self.uri).objects.put_new(path, pickle.dumps(report), flush=False)
+
+    def reports(self, objects: ObjectStore) -> list[CheckReport]:
+        """The last report of each task, in the order of the tasks."""
+        last: dict[int, str] = {}
+        for info in objects.list(self.prefix):
+            name = info.path.removeprefix(self.prefix).removesuffix(_ENDING)
+            number, _, attempt = name.partition("-")
+            last[int(number)] = max(last.get(int(number), ""), attempt)
+        bodies = (objects.get(f"{self.prefix}{number}-{last[number]}{_ENDING}") for number in sorted(last))
+        return [pickle.loads(body) for body in bodies if body is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class RowChecks:
+    """What a task does with rows: leave out what could not be read or cast, and what a rule drops."""
+
+    rows: CheckedRows
+    scratch: CheckScratch
+    selection: Selection
+    names: tuple[str, ...]
+
+    def of(self, frame: DataFrame) -> DataFrame:
+        """The rows that pass, without their places. The frame has what `computed` gives."""
+        from pyspark.sql.types import StructType
+
+        kept = StructType([frame.schema[name] for name in self.names])
+        return frame.mapInArrow(self.task, kept)
+
+    def task(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows of one partition that pass."""
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        partition = context.partitionId() if context is not None else 0
+        found, checks = Findings(self.scratch.limit), Checks()
+        passed, error = 0, None
+        for batch in batches:
+            table = pa.Table.from_batches([batch])
+            try:
+                table = self.selection.readable(table, self.rows, found)
+                table = self.selection.expected(table, self.rows, checks)
+            except StorageError as failure:
+                raise TaskRefusal(failure) from failure
+            except OmnigraphError as failure:
+                error = failure  # the load is refused: nothing more has to be read
+                break
+            passed += table.num_rows
+            yield from table.select(list(self.names)).combine_chunks().to_batches()
+            if found.full:
+                break
+        wrong = len({(each.path, each.row) for each in found})
+        dropped = sum(count for (_, on_fail), count in checks.counts.items() if on_fail == DROP)
+        split = StagedSplit(
+            self.rows.first + partition, (), tuple(found), error, checks=dict(checks.counts),
+            quarantined=tuple(checks.dropped),
+        )  # fmt: skip
+        self.scratch.write(CheckReport(passed + wrong + dropped, passed, split))
