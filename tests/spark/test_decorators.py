@@ -68,7 +68,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_functions_make_the_job_of_a_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     job = pipeline.read_job(folder / "shop.py")
-    assert (job.mode, job.name, job.directory) == ("merge", "shop", folder)
+    assert (job.mode, job.name, job.directory) == ("merge", "shop", str(folder))
     assert [(s.name, [r.name for r in s.inputs]) for s in job.steps] == [
         ("large", ["orders"]), ("totals", ["orders"]), ("people", ["vip", "totals"]), ("placed", ["large", "people"]),
     ]  # fmt: skip

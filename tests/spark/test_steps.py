@@ -307,10 +307,10 @@ def test_mistakes_that_spark_and_python_find(spark: Any, tmp_path: Path, graph: 
 
 
 def test_what_is_found_without_spark(tmp_path: Path, graph: Graph) -> None:
-    step = HEAD + "steps:\n  a: {{python: '{}', inputs: orders}}" + LOADED
+    step = HEAD + "steps:\n  a: {python: 'FUNCTION', inputs: orders}" + LOADED
     for text, words in (
-        (step.format("shop:nothing"), "shop has no function 'nothing'"),
-        (step.format("no_shop:a"), "no_shop cannot be imported: ModuleNotFoundError"),
+        (step.replace("FUNCTION", "shop:nothing"), "shop has no function 'nothing'"),
+        (step.replace("FUNCTION", "no_shop:a"), "no_shop cannot be imported: ModuleNotFoundError"),
         ("sources: {a: none.csv}" + LOADED, "none.csv"),
         ("sources: {a: {python: 'shop:nothing'}}" + LOADED, "shop has no function 'nothing'"),
         (HEAD + "nodes: {Order: {input: orders, columns: {nobody: no}}}", "nobody"),
