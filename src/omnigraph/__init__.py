@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from omnigraph.versioning.refs import Branch
     from omnigraph.versioning.snapshot import Snapshot
     from omnigraph.versioning.tags import Tag
+    from omnigraph.write.inputs.file_options import FileOptions
     from omnigraph.write.load import LoadResult
     from omnigraph.write.merge import MergeResult
     from omnigraph.write.merge_conflicts import Conflict
@@ -29,6 +30,7 @@ _HOMES = {
     "Branch": "omnigraph.versioning.refs",
     "Conflict": "omnigraph.write.merge_conflicts",
     "EntityChange": "omnigraph.versioning.changes",
+    "FileOptions": "omnigraph.write.inputs.file_options",
     "Graph": "omnigraph.graph",
     "GraphCommit": "omnigraph.versioning.commits",
     "LoadResult": "omnigraph.write.load",
@@ -39,8 +41,8 @@ _HOMES = {
 }
 
 __all__ = [
-    "Branch", "Conflict", "EntityChange", "Graph", "GraphCommit", "LoadResult", "MergeResult", "MutationResult",
-    "OmnigraphError", "Snapshot", "Tag", "__version__", "errors",
+    "Branch", "Conflict", "EntityChange", "FileOptions", "Graph", "GraphCommit", "LoadResult", "MergeResult",
+    "MutationResult", "OmnigraphError", "Snapshot", "Tag", "__version__", "errors",
 ]  # fmt: skip
 
 

@@ -46,6 +46,7 @@ from omnigraph.write.attempts import reprepared
 from omnigraph.write.create import create_graph
 from omnigraph.write.delete import DeleteResult, delete_entities
 from omnigraph.write.export import ExportResult, Format, export_rows
+from omnigraph.write.inputs.file_options import FileOptions, file_options
 from omnigraph.write.load import APPEND, OVERWRITE, LoadRequest, LoadResult, Mode, load_rows, silent
 from omnigraph.write.merge import MergeResult
 from omnigraph.write.merge_conflicts import Strategy
@@ -128,7 +129,11 @@ class Graph:
         actor: str | None = None, engine: Engine = "auto", *, message: str | None = None,
         expect_head: str | None = None, idempotency_key: str | None = None, dry_run: bool = False,
         max_errors: Annotated[int, AtLeast(0)] | None = None, ignore_unknown: bool = False, dedupe_edges: bool = False,
-        progress: Callable[[int], None] | None = None,
+        progress: Callable[[int], None] | None = None, options: FileOptions | None = None,
+        columns: Mapping[str, str] | None = None, delimiter: str | None = None, quote: str | None = None,
+        escape: str | None = None, header: bool | None = None, names: Sequence[str] | None = None,
+        null_values: Sequence[str] | None = None, encoding: str | None = None, date_format: str | None = None,
+        datetime_format: str | None = None,
     ) -> LoadResult:  # fmt: skip
         """Write nodes and edges in one commit.
 
@@ -139,18 +144,26 @@ class Graph:
         columns that a type does not have, `dedupe_edges` edges without a key that are there already. The branch applies
         a load with an `idempotency_key` once, and refuses one that expects another head. `progress` is called with
         numbers of bytes. `engine` is `arrow` (this process), `spark`, or `auto`: Spark when a frame is one of Spark.
+        `columns` maps properties to columns of the files, and the keywords from `delimiter` on say how CSV is written,
+        or `options` says all of that: `FileOptions`.
         """
+        written = file_options(options, {
+            "columns": columns, "delimiter": delimiter, "quote": quote, "escape": escape, "header": header,
+            "names": names, "null_values": null_values, "encoding": encoding, "date_format": date_format,
+            "datetime_format": datetime_format,
+        })  # fmt: skip
         if engine == "spark" or (engine == "auto" and holds_spark_frames(data)):
             done: LoadResult = find_engine("spark").load(
                 self, data, mode, branch, from_branch=from_branch, actor=actor, message=message,
                 expect_head=expect_head, idempotency_key=idempotency_key, dry_run=dry_run, max_errors=max_errors,
-                ignore_unknown=ignore_unknown, dedupe_edges=dedupe_edges, progress=progress,
+                ignore_unknown=ignore_unknown, dedupe_edges=dedupe_edges, progress=progress, options=written,
             )  # fmt: skip
             return done
         request = LoadRequest(
-            inputs=inputs_of(data), mode=mode, branch=branch, actor=actor, message=message, expect_head=expect_head,
-            idempotency_key=idempotency_key, dry_run=dry_run, max_errors=max_errors, ignore_unknown=ignore_unknown,
-            dedupe_edges=dedupe_edges, progress=progress or silent, is_small=holds_few_rows(data),
+            inputs=inputs_of(data, written), mode=mode, branch=branch, actor=actor, message=message,
+            expect_head=expect_head, idempotency_key=idempotency_key, dry_run=dry_run, max_errors=max_errors,
+            ignore_unknown=ignore_unknown, dedupe_edges=dedupe_edges, progress=progress or silent,
+            is_small=holds_few_rows(data),
         )  # fmt: skip
         created = self.fork_if_missing(branch, from_branch)
 

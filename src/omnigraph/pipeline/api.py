@@ -62,16 +62,18 @@ def load_sources(
     """Load sources on the terms given. A branch that was forked for a load which writes nothing goes again."""
     created = graph.fork_if_missing(terms.branch, from_branch)
     result: LoadResult | None = None
+    sniffed: Mapping[str, Mapping[str, str]] = {}
     try:
         result = earlier_load(graph.repository, terms)
         if result is None:
             with phases.phase("plan"):
                 planned = planned_load(spark, graph, given, terms, phases)
+            sniffed = planned.sniffed
             result = run_load(spark, graph.repository, planned, phases)
     finally:
         if created and (result is None or terms.dry_run):
             graph.branches.delete(terms.branch)
-    return replace(result, base_branch=from_branch, branch_created=created)
+    return replace(result, base_branch=from_branch, branch_created=created, sniffed=sniffed)
 
 
 def run(spark: SparkSession, job: Job, graph: Graph | None = None, progress: Progress | None = None) -> LoadResult:

@@ -85,7 +85,8 @@ class FrameSource:
 class BulkLoad:
     """One load: splits of files and DataFrames, and how to write them.
 
-    `checked` are sources and steps whose tasks leave rows out, and tell of it in `scratch`. `added` are new properties.
+    `checked` are sources and steps whose tasks leave rows out, and tell of it in `scratch`. `added` are new properties,
+    `sniffed` is what files say about how they are written.
     """
 
     splits: tuple[Split, ...]
@@ -95,6 +96,7 @@ class BulkLoad:
     checked: tuple[CheckedRows, ...] = ()
     scratch: CheckScratch | None = None
     added: Mapping[str, str] = field(default_factory=dict)
+    sniffed: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 def run_load(

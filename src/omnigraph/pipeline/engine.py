@@ -14,6 +14,8 @@ from omnigraph.execution.spark.versions import cloned, frame_on
 from omnigraph.graph import Graph
 from omnigraph.handles.arguments import checked
 from omnigraph.pipeline.api import load as bulk_load
+from omnigraph.pipeline.load_plan import with_options
+from omnigraph.pipeline.s3_settings import s3_access
 from omnigraph.pipeline.spark_analytics import SparkAnalytics
 from omnigraph.pipeline.spark_merge import spark_comparing
 from omnigraph.pipeline.spark_session import frame_of, plain_session, session, work_session
@@ -26,6 +28,7 @@ from omnigraph.storage.crew import Crew
 from omnigraph.versioning.snapshot import Snapshot
 from omnigraph.versioning.store import GraphStore
 from omnigraph.versioning.targets import Target
+from omnigraph.write.inputs.file_options import NO_OPTIONS, FileOptions
 from omnigraph.write.load import LoadResult, Mode
 from omnigraph.write.merge_compare import Comparing
 
@@ -37,11 +40,15 @@ def load(
     graph: Graph, data: Any, mode: Mode, branch: str, *, from_branch: str | None, actor: str | None,
     message: str | None, expect_head: str | None, idempotency_key: str | None, dry_run: bool, max_errors: int | None,
     ignore_unknown: bool, dedupe_edges: bool, progress: Callable[[int], None] | None,
+    options: FileOptions,
 ) -> LoadResult:  # fmt: skip
     """`graph.load(..., engine="spark")`."""
+    spark = plain_session()
+    if options != NO_OPTIONS:
+        data = with_options(data, options, s3_access(spark))
     nodes, edges, files = _sorted(graph, data, branch, from_branch)
     return bulk_load(
-        plain_session(), graph, nodes, edges, mode, branch, data=files, from_branch=from_branch, actor=actor,
+        spark, graph, nodes, edges, mode, branch, data=files, from_branch=from_branch, actor=actor,
         message=message, max_errors=max_errors, dry_run=dry_run, progress=_tasks_only(progress),
         expect_head=expect_head, idempotency_key=idempotency_key, ignore_unknown=ignore_unknown,
         dedupe_edges=dedupe_edges,

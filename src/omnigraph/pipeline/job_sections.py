@@ -12,11 +12,11 @@ from omnigraph.pipeline.job_model import JobSource, Lineage, NamedSource, Refere
 from omnigraph.pipeline.sql_names import is_query, table_names
 from omnigraph.pipeline.yaml_reader import YamlReader
 from omnigraph.write.inputs.change_events import Cdc
-from omnigraph.write.inputs.csv_files import CsvDialect
+from omnigraph.write.inputs.csv_dialect import CsvDialect
 from omnigraph.write.inputs.expectations import FAIL, ON_FAIL, UNKNOWN, Expectation
 from omnigraph.write.inputs.tables import CSV, FORMATS
 
-_CSV_TEXTS = ("delimiter", "quote", "escape", "encoding")
+_CSV_TEXTS = ("delimiter", "quote", "escape", "encoding", "date_format", "datetime_format")
 _CSV_ONLY = (*_CSV_TEXTS, "names", "null_values", "header")
 FILE_OPTIONS = ("format", "partitions", *_CSV_ONLY)
 _FILES = ("path", *FILE_OPTIONS)

@@ -30,7 +30,9 @@ from omnigraph.pipeline.step_frames import StepFrames
 from omnigraph.pipeline.task_runner import TaskRunner
 from omnigraph.schema.catalog import Catalog, EntityType
 from omnigraph.versioning.store import mint
+from omnigraph.write.files import Sniffed
 from omnigraph.write.inputs.change_events import Cdc
+from omnigraph.write.inputs.file_options import FileOptions
 from omnigraph.write.inputs.locations import expand_paths
 from omnigraph.write.inputs.partition_folders import folders_of
 from omnigraph.write.inputs.s3_access import S3Access
@@ -39,6 +41,7 @@ from omnigraph.write.inputs.suffixes import kind_of
 from omnigraph.write.inputs.tables import JSON, JSONL
 from omnigraph.write.load import MERGE
 from omnigraph.write.rows import known_fields
+from omnigraph.write.sources import require_one_type
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -83,6 +86,7 @@ def planned_load(spark: SparkSession, graph: Graph, given: Sources, terms: LoadT
         splits=tuple(planned.splits), frames=tuple(planned.frames), table_keys=_table_keys(sources, catalog),
         terms=terms, checked=() if steps is None else tuple(steps.checked),
         scratch=None if steps is None else steps.scratch, added=added,
+        sniffed=planned.sniffed,
     )  # fmt: skip
 
 
@@ -113,6 +117,25 @@ def type_named(name: str, kind: str, catalog: Catalog) -> EntityType:
 def _by_format(name: str | None, paths: Sequence[str]) -> list[Files]:
     """Neighbours of one format together. The order stays: where rows clash, it decides which one is refused."""
     return [Files(name, tuple(mine), kind) for kind, mine in itertools.groupby(paths, kind_of)]
+
+
+def with_options(data: Any, options: FileOptions, access: S3Access | None) -> Any:
+    """Sources of which the files are written as the options of a load say."""
+    if not isinstance(data, Mapping):
+        for path in expand_paths(data, access):
+            options.require_format(path, kind_of(path))
+        return data
+    require_one_type(data, options)
+    return {name: _optioned(str(name), value, options, access) for name, value in data.items()}
+
+
+def _optioned(name: str, value: Any, options: FileOptions, access: S3Access | None) -> Any:
+    if not (isinstance(value, (str, os.PathLike)) or (isinstance(value, (list, tuple)) and _all_paths(value))):
+        return value
+    found = _by_format(name.rpartition(":")[2], expand_paths(value, access))
+    for each in found:
+        options.require_format(each.paths[0], each.format)
+    return [replace(each, **options.as_dict()) for each in found]
 
 
 def _envelopes(data: Source, access: S3Access | None) -> list[Files]:
@@ -160,6 +183,7 @@ class _Planned:
         self._taken = taken
         self.splits: list[Split] = []
         self.frames: list[FrameSource] = []
+        self.sniffed: Sniffed = {}
 
     @property
     def _first(self) -> int:
@@ -179,7 +203,7 @@ class _Planned:
             else:
                 self.frames.append(FrameSource(source[0], _frame(self._spark, source[1]), self._first, name))
             return
-        splits = _numbered(self._spark, plan_splits([source], self._first, self._access))
+        splits = _numbered(self._spark, plan_splits([source], self._first, self._access, self.sniffed))
         require_mapped_members(self._spark, splits)
         if source.is_selected and self._select(source, splits):
             return

@@ -37,7 +37,9 @@ def _table_batches(split: Split, entity: EntityType, found: Findings, ignore_unk
         chosen = selected(table, split.columns, split.path)
         chosen = known_columns(entity, chosen) if ignore_unknown else chosen
         text = split.text_columns(chosen.column_names)
-        yield batch_from_table(entity, chosen, Places(((split.path, rows),)), found, text=text)
+        yield batch_from_table(
+            entity, chosen, Places(((split.path, rows),)), found, text=text, dates=split.dialect.dates
+        )
         if found.full:
             return
 

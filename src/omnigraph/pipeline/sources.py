@@ -14,10 +14,11 @@ import pyarrow.orc as orc
 import pyarrow.parquet as pq
 
 from omnigraph.errors import DataError
+from omnigraph.write.files import Sniffed
 from omnigraph.write.inputs.locations import first_line, locate
 from omnigraph.write.inputs.s3_access import S3Access
 from omnigraph.write.inputs.source_files import Files
-from omnigraph.write.inputs.tables import CSV, JSONL, ORC, PARQUET, FilePart, open_file
+from omnigraph.write.inputs.tables import CSV, JSONL, ORC, PARQUET, FilePart, open_file, settled_part
 
 _COMPRESSED = (".gz", ".zst", ".bz2", ".lz4")
 _SPLIT_BYTES = 64 << 20
@@ -38,12 +39,17 @@ class Split(FilePart):
     source: str = ""
 
 
-def plan_splits(sources: Sequence[Files], first: int = 0, access: S3Access | None = None) -> list[Split]:
+def plan_splits(
+    sources: Sequence[Files], first: int = 0, access: S3Access | None = None, sniffed: Sniffed | None = None
+) -> list[Split]:
     """Cut every file of every source. Unreadable files are refused here, before any task starts."""
     splits: list[Split] = []
     for source in sources:
         for whole in source.parts(access):
             try:
+                whole, noted = settled_part(whole)
+                if noted and sniffed is not None:
+                    sniffed[whole.path] = noted
                 parts = list(_parts_of(whole))
             except (OSError, pa.ArrowException) as error:
                 raise DataError(

@@ -20,7 +20,7 @@ from omnigraph.write.frames import batch_from_table, naming_file, require_distin
 from omnigraph.write.inputs.csv_files import BLOCK_BYTES
 from omnigraph.write.inputs.locations import locate, readable
 from omnigraph.write.inputs.objects import Parsed, object_rows, row_reader
-from omnigraph.write.inputs.tables import JSON, JSONL, FilePart, selected, tables_of
+from omnigraph.write.inputs.tables import JSON, JSONL, FilePart, selected, settled_part, tables_of
 from omnigraph.write.jsonl import parsed_lines
 from omnigraph.write.jsonl_columns import batches_by_column
 from omnigraph.write.rows import Batch, batch_from_rows, group_envelopes, known_columns
@@ -29,10 +29,24 @@ from omnigraph.write.validation import Findings, Places
 Progress = Callable[[int], None]
 """Hears how many more bytes of input were read."""
 
+Sniffed = dict[str, Mapping[str, str]]
+"""What the first bytes of files said about how they are written, by path."""
+
 MAX_LINE_BYTES = 64 << 20
 """A line is read whole; one without an end, which a small compressed file can hold, must not fill the memory."""
 _READERS = 2
 _LINE_END = ord("\n")
+
+
+def noted_part(part: FilePart, sniffed: Sniffed | None) -> FilePart:
+    """A part with what its first bytes say, which is noted in `sniffed` by the path of the file."""
+    with readable(part.path):
+        if os.path.isdir(part.path):
+            raise InvalidArgument(f"{part.path} cannot be read: Is a directory", hint="name a file")
+        part, found = settled_part(part)
+    if found and sniffed is not None:
+        sniffed[part.path] = found
+    return part
 
 
 def spooled(stream: IO[bytes] | IO[str]) -> str:
@@ -67,9 +81,17 @@ def envelope_chunks(
     *,
     shown_as: str | None = None,
     block_bytes: int = BLOCK_BYTES,
+    sniffed: Sniffed | None = None,
 ) -> Iterator[Batch]:
     """Batches of a file of envelopes, any types in any order."""
     name = shown_as or path
+    part = noted_part(FilePart(path=path, format=JSONL), sniffed)
+    if part.format == JSON:
+        with readable(path):
+            for parsed in object_rows(part, found):
+                for group in group_envelopes(parsed, catalog, name, found):
+                    yield batch_from_rows(group.entity, group.rows, Places(((name, group.numbers),)), found)
+        return
     for first, block, batches in _ahead(
         _blocks(path, progress, shown_as, block_bytes), lambda b, first: batches_by_column(b, first, name, catalog)
     ):
@@ -138,11 +160,12 @@ def _numbered(block: bytes, first: int) -> Iterator[tuple[int, bytes]]:
 
 def typed_chunks(
     entity: EntityType, part: FilePart, found: Findings, progress: Progress, *, ignore_unknown: bool = False,
-    renamed: Mapping[str, str] | None = None,
+    renamed: Mapping[str, str] | None = None, sniffed: Sniffed | None = None,
 ) -> Iterator[Batch]:  # fmt: skip
     """Batches of a file that holds one type, by public column names; edges have `from` and `to`."""
     path = part.path
     yield batch_from_rows(entity, [], Places(), found)  # a file without rows still names its type
+    part = noted_part(part, sniffed)
     if part.format in (JSON, JSONL):
         yield from _plain_rows(entity, part, found, progress)
         return
@@ -150,8 +173,8 @@ def typed_chunks(
         if os.path.isdir(path):
             raise InvalidArgument(f"{path} cannot be read: Is a directory", hint="name a file")
         for table, rows in tables_of(part, found):
-            require_distinct(entity, table.column_names)
             table = selected(table, part.columns, path)
+            require_distinct(entity, table.column_names)
             if renamed:
                 table = table.rename_columns([renamed.get(n, n) for n in table.column_names])
                 require_distinct(entity, table.column_names)
@@ -159,7 +182,7 @@ def typed_chunks(
                 table = known_columns(entity, table)
             progress(table.nbytes)
             text = part.text_columns(table.column_names)
-            yield batch_from_table(entity, table, Places(((path, rows),)), found, text=text)
+            yield batch_from_table(entity, table, Places(((path, rows),)), found, text=text, dates=part.dialect.dates)
             if found.full:
                 return
 

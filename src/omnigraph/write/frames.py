@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -17,7 +18,18 @@ from omnigraph.schema.catalog import EdgeType, EntityType, Property
 from omnigraph.write.ids import ids_of
 from omnigraph.write.rows import ENDPOINTS, Batch, assembled, known_fields, storage_type
 from omnigraph.write.validation import Findings, Places
-from omnigraph.write.values import FIRST_DAY, FIRST_MS, LAST_DAY, LAST_MS, BadValue, coerce, read_text
+from omnigraph.write.values import (
+    FIRST_DAY,
+    FIRST_MS,
+    ISO,
+    LAST_DAY,
+    LAST_MS,
+    BadValue,
+    DateFormats,
+    coerce,
+    read_date,
+    read_text,
+)
 
 Bad = set[int]
 _EXACT = {Scalar.F32: 6, Scalar.F64: 15}
@@ -25,15 +37,17 @@ _EXACT = {Scalar.F32: 6, Scalar.F64: 15}
 
 
 def batch_from_table(
-    entity: EntityType, table: pa.Table, places: Places, found: Findings, *, text: Collection[str] = ()
-) -> Batch:
+    entity: EntityType, table: pa.Table, places: Places, found: Findings, *, text: Collection[str] = (),
+    dates: DateFormats = ISO,
+) -> Batch:  # fmt: skip
     """A batch from an Arrow table. Wrong rows are noted and left out; a column of the wrong kind is an error.
 
-    `text` names columns that are text which has to be read first, as those of a CSV file are.
+    `text` names columns that are text which has to be read first, as those of a CSV file are; `dates` says how dates
+    are written in them.
     """
     path = places.parts[0][0] if places.parts else None
     with naming_file(path):
-        return _batch(entity, table, places, found, text)
+        return _batch(entity, table, places, found, text, dates)
 
 
 @contextmanager
@@ -50,7 +64,9 @@ def naming_file(path: str | None) -> Iterator[None]:
         ) from error  # fmt: skip
 
 
-def _batch(entity: EntityType, table: pa.Table, places: Places, found: Findings, text: Collection[str]) -> Batch:
+def _batch(
+    entity: EntityType, table: pa.Table, places: Places, found: Findings, text: Collection[str], dates: DateFormats
+) -> Batch:
     require_distinct(entity, table.column_names)
     table = pa.table([plain_column(column) for column in table.columns], names=list(table.column_names))
     known = known_fields(entity)
@@ -60,14 +76,19 @@ def _batch(entity: EntityType, table: pa.Table, places: Places, found: Findings,
             raise UnknownField(
                 f"{entity.name} has no column {name!r}", type_key=entity.table_key, field=name, hint=hint
             )
+        if name not in known and text and len(table.column_names) == 1 and re.search(r"[;|\t:^~]", name):
+            raise UnknownField(
+                f"{entity.name} has no column {shown(name)}, and the file has no other", type_key=entity.table_key,
+                field=name, hint="if the delimiter is not a comma, name it with the option delimiter",
+            )  # fmt: skip
         if name not in known:
             entity.property(name)  # raises with the nearest name
-    frame = _Frame(entity, table, places, found, text)
+    frame = _Frame(entity, table, places, found, text, dates)
     columns = frame.columns()
     if frame.bad:
         keep = [i for i in range(table.num_rows) if i not in frame.bad]
         good = table.take(pa.array(keep, pa.int64()))
-        return _batch(entity, good, places.taken(keep), Findings(), text)
+        return _batch(entity, good, places.taken(keep), Findings(), text, dates)
     before = len(found)
     explicit = columns.pop("id", None)
     ids, fresh = ids_of(entity, columns, explicit, places, table.num_rows, found)
@@ -127,9 +148,11 @@ class _Frame:
     """Converts the columns of one table and remembers which rows are wrong."""
 
     def __init__(
-        self, entity: EntityType, table: pa.Table, places: Places, found: Findings, text: Collection[str] = ()
-    ) -> None:
+        self, entity: EntityType, table: pa.Table, places: Places, found: Findings, text: Collection[str] = (),
+        dates: DateFormats = ISO,
+    ) -> None:  # fmt: skip
         self._text = text
+        self._dates = dates
         self._entity = entity
         self._table = table
         self._places = places
@@ -210,6 +233,7 @@ class _Frame:
             return self._nested(prop, column)
         if kind.scalar is Scalar.BLOB and is_text(column.type):
             return self._one_by_one(prop, column)
+        column = self._days(prop, column)
         if not is_castable(column.type, kind.scalar):
             raise InvalidValue(
                 f"{self._entity.name}.{prop.name} expects {kind}, the column is {column.type}",
@@ -226,6 +250,19 @@ class _Frame:
         if kind.scalar in FLOATS and pc.any(pc.invert(pc.is_finite(column))).as_py():
             return self._one_by_one(prop, column)
         return column
+
+    def _days(self, prop: Property, column: pa.ChunkedArray) -> pa.ChunkedArray:
+        """Moments at midnight as the days they stand for: pandas has no other dates. Others are noted."""
+        kind = column.type
+        if prop.type.scalar is not Scalar.DATE or not pa.types.is_timestamp(kind) or kind.tz not in (None, "UTC"):
+            return column
+        local = column.cast(pa.timestamp(kind.unit))
+        days = local.cast(pa.date32(), safe=False)
+        for index in self._found.rows(pc.not_equal(days.cast(local.type, safe=False), local)):
+            value = str(local[index].cast(pa.string()))
+            text = f"{self._entity.name}.{prop.name} expects a Date, and {value} is not midnight"
+            self._note(index, "type", text, prop.name, value)
+        return days
 
     def _refuse_fine(self, prop: Property, column: pa.ChunkedArray) -> None:
         """Note the moments of a column that lie between two milliseconds."""
@@ -250,6 +287,9 @@ class _Frame:
     def _read(self, prop: Property, column: pa.ChunkedArray) -> Any:
         """Text into values: at once where Arrow reads it, else one by one."""
         kind = prop.type
+        pattern = self._dates.pattern(kind)
+        if pattern is not None:
+            return self.convert(prop, column.to_pylist(), lambda text: coerce(read_date(text, pattern, kind), kind))
         if kind.is_plain_scalar:
             try:
                 read = column.cast(kind.to_arrow())

@@ -13,7 +13,7 @@ from omnigraph.versioning.plan import Requirement, Unmoved
 from omnigraph.versioning.repository import Repository
 from omnigraph.write.attempts import one_by_one
 from omnigraph.write.duplicates import UniqueEdges, can_repeat
-from omnigraph.write.files import Progress
+from omnigraph.write.files import Progress, Sniffed
 from omnigraph.write.intake import Intake
 from omnigraph.write.run_summary import RunSummary, SourceSummary
 from omnigraph.write.sources import Input, Reading
@@ -37,7 +37,8 @@ class LoadResult:
     because the graph has a later state of their row; both by type. `quarantined` are rows that expectations dropped.
     `sources` says of each source what became of its rows, `added` are properties that the load added to the schema,
     with their types, `bytes` the sizes of the data files by table, `phases` seconds by what was done; only loads on
-    Spark fill them. `summary` has the numbers of the run of a job.
+    Spark fill them. `summary` has the numbers of the run of a job. `sniffed` has, by
+    path, what the first bytes of a file said about how it is written: its `delimiter`, `encoding` or `format`.
     """
 
     branch: str
@@ -58,6 +59,7 @@ class LoadResult:
     bytes: Mapping[str, int] = field(default_factory=dict)
     phases: Mapping[str, float] = field(default_factory=dict)
     summary: RunSummary | None = None
+    sniffed: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def total_entities(self) -> int:
@@ -108,7 +110,8 @@ def load_rows(repository: Repository, request: LoadRequest, *, fresh: bool = Tru
 
 def _load(txn: WriteTxn, request: LoadRequest) -> LoadResult:
     with one_by_one(request.is_small and txn.store.root.is_local, txn.store.settings.prepare_wait):
-        intake, verdict, rejected, duplicates = _admitted(txn, request)
+        sniffed: Sniffed = {}
+        intake, verdict, rejected, duplicates = _admitted(txn, request, sniffed)
     counts = {key: mine.count for key, mine in intake.gathered.items()}
     if request.mode != OVERWRITE:
         intake.gathered = {key: mine for key, mine in intake.gathered.items() if mine.count}
@@ -121,7 +124,7 @@ def _load(txn: WriteTxn, request: LoadRequest) -> LoadResult:
         )
     return LoadResult(
         request.branch, request.mode, counts_of(counts, "node"), counts_of(counts, "edge"), commit,
-        dry_run=request.dry_run, rejected=rejected, duplicates=duplicates,
+        dry_run=request.dry_run, rejected=rejected, duplicates=duplicates, sniffed=sniffed,
     )  # fmt: skip
 
 
@@ -131,7 +134,9 @@ def _unmoved(intake: Intake, request: LoadRequest) -> list[Requirement]:
     return [Unmoved(key) for key in keys] if request.dedupe_edges and request.mode != OVERWRITE else []
 
 
-def _admitted(txn: WriteTxn, request: LoadRequest) -> tuple[Intake, Verdict, tuple[Violation, ...], Mapping[str, int]]:
+def _admitted(
+    txn: WriteTxn, request: LoadRequest, sniffed: Sniffed
+) -> tuple[Intake, Verdict, tuple[Violation, ...], Mapping[str, int]]:
     """Read until what is read may be written. Rows that break a rule beside others are left out in the next round."""
     skipped: dict[str, set[Place]] = {}  # by table: rows of tables in memory have nothing but their number
     refused: list[Violation] = []
@@ -139,7 +144,7 @@ def _admitted(txn: WriteTxn, request: LoadRequest) -> tuple[Intake, Verdict, tup
     while True:
         found = Findings(limit)
         unique = UniqueEdges(txn, overwrites=request.mode == OVERWRITE) if request.dedupe_edges else None
-        intake = _read(txn, request, found, skipped, unique)
+        intake = _read(txn, request, found, skipped, unique, sniffed)
         wrong = [*by_place(found), *refused]
         _require_few(request, wrong)
         deltas = {
@@ -168,10 +173,12 @@ def _require_few(request: LoadRequest, violations: Sequence[Violation]) -> None:
 
 
 def _read(
-    txn: WriteTxn, request: LoadRequest, found: Findings, skipped: Mapping[str, set[Place]], unique: UniqueEdges | None
-) -> Intake:
+    txn: WriteTxn, request: LoadRequest, found: Findings, skipped: Mapping[str, set[Place]],
+    unique: UniqueEdges | None, sniffed: Sniffed,
+) -> Intake:  # fmt: skip
     intake = Intake(txn.store, txn, found)
-    reading = Reading(txn.catalog, found, request.progress, request.ignore_unknown, txn.store.settings.load_block_bytes)
+    block_bytes = txn.store.settings.load_block_bytes
+    reading = Reading(txn.catalog, found, request.progress, request.ignore_unknown, block_bytes, sniffed)
     for each in request.inputs:
         for batch in each(reading):
             refused = skipped.get(batch.entity.table_key)

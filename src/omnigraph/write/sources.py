@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import IO, Any
 
 import pyarrow as pa
 
 from omnigraph.errors import DataError, InvalidArgument, OmnigraphError
 from omnigraph.schema.catalog import Catalog
-from omnigraph.write.files import Progress, envelope_chunks, spooled, typed_chunks
+from omnigraph.write.files import Progress, Sniffed, envelope_chunks, spooled, typed_chunks
 from omnigraph.write.frames import batch_from_table
 from omnigraph.write.inputs.csv_files import BLOCK_BYTES
+from omnigraph.write.inputs.file_options import NO_OPTIONS, FileOptions
 from omnigraph.write.inputs.locations import expand_paths, is_pattern, is_uri, require_path
 from omnigraph.write.inputs.partition_folders import folders_of
 from omnigraph.write.inputs.source_files import Files
@@ -48,26 +49,37 @@ class Reading:
     progress: Progress
     ignore_unknown: bool = False
     block_bytes: int = BLOCK_BYTES
+    sniffed: Sniffed = field(default_factory=dict)
 
 
 Input = Callable[[Reading], Iterator[Batch]]
 """Reads one input from its beginning."""
 
 
-def inputs_of(data: Any) -> list[Input]:
-    """The inputs that a `data` argument names."""
+def inputs_of(data: Any, options: FileOptions = NO_OPTIONS) -> list[Input]:
+    """The inputs that a `data` argument names. The options are those of its files."""
     if isinstance(data, Mapping):
-        return [each for name, value in data.items() for each in _typed_inputs(str(name), value)]
+        require_one_type(data, options)
+        return [each for name, value in data.items() for each in _typed_inputs(str(name), value, options)]
     if _is_path(data):
-        return _path_inputs(data)
+        return _path_inputs(data, options)
     if hasattr(data, "read"):
         return [_stream_input(data)]
     if isinstance(data, Iterable) and not isinstance(data, bytes):
         items = list(data)
         if items and all(_is_path(item) for item in items):
-            return [each for item in items for each in _path_inputs(item)]
+            return [each for item in items for each in _path_inputs(item, options)]
         return [lambda reading: _envelopes(enumerate(items, start=1), None, reading)]
     raise InvalidArgument(f"cannot load {type(data).__name__}", hint=_HINT)
+
+
+def require_one_type(data: Mapping[Any, Any], options: FileOptions) -> None:
+    """Refuse a mapping of columns where it could mean the properties of several types."""
+    if options.columns and len(data) > 1:
+        raise InvalidArgument(
+            "`columns` maps the properties of one type, and several are given",
+            hint="name each file with `Files`, which has columns of its own",
+        )
 
 
 def holds_few_rows(data: Any) -> bool:
@@ -82,17 +94,18 @@ def _is_path(value: Any) -> bool:
     return isinstance(value, (str, os.PathLike))
 
 
-def _path_inputs(path: str | os.PathLike[str]) -> list[Input]:
+def _path_inputs(path: str | os.PathLike[str], options: FileOptions) -> list[Input]:
     """Files of envelopes, and files that are named after their type; below `nodes` and `edges` its kind is clear."""
-    return [_named_input(file) for file in _expanded(path)]
+    return [_named_input(file, options) for file in _expanded(path)]
 
 
-def _named_input(path: str) -> Input:
+def _named_input(path: str, options: FileOptions) -> Input:
     if kind_of(path) == JSONL:
+        options.require_format(path, JSONL)
         return lambda reading: _envelope_file(path, reading)
     folder, file = os.path.split(path)
     kind = {"nodes": "node:", "edges": "edge:"}.get(os.path.basename(folder), "")
-    return _file_input(kind + file.partition(".")[0], path)
+    return _file_input(kind + file.partition(".")[0], path, options)
 
 
 def _stream_input(stream: IO[bytes] | IO[str]) -> Input:
@@ -103,15 +116,16 @@ def _stream_input(stream: IO[bytes] | IO[str]) -> Input:
 
 def _envelope_file(path: str, reading: Reading, *, shown_as: str | None = None) -> Iterator[Batch]:
     return envelope_chunks(
-        path, reading.catalog, reading.found, reading.progress, shown_as=shown_as, block_bytes=reading.block_bytes
-    )
+        path, reading.catalog, reading.found, reading.progress, shown_as=shown_as, block_bytes=reading.block_bytes,
+        sniffed=reading.sniffed,
+    )  # fmt: skip
 
 
-def _typed_inputs(name: str, value: Any) -> list[Input]:
+def _typed_inputs(name: str, value: Any, options: FileOptions) -> list[Input]:
     if _names_files(value):
-        return _files_inputs(name, value)
+        return _files_inputs(name, value, options)
     if isinstance(value, Sequence) and value and all(map(_names_files, value)):
-        return [each for item in value for each in _files_inputs(name, item)]
+        return [each for item in value for each in _files_inputs(name, item, options)]
     if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
         rows = list(value)
         return [lambda reading: _rows(name, rows, reading)]
@@ -176,19 +190,24 @@ def _with_whole_numbers(table: pa.Table) -> pa.Table:
     return table
 
 
-def _file_input(name: str, file: str | os.PathLike[str] | EdgeFile) -> Input:
+def _file_input(name: str, file: str | os.PathLike[str] | EdgeFile, options: FileOptions = NO_OPTIONS) -> Input:
     path = os.fspath(file.path if isinstance(file, EdgeFile) else file)
     renamed = {file.source: "from", file.target: "to"} if isinstance(file, EdgeFile) else {}
     folders = folders_of(path if is_uri(path) else os.path.abspath(path))
-    return _part_input(name, FilePart(path=path, format=kind_of(path), folders=folders), renamed)
+    options.require_format(path, kind_of(path))
+    part = FilePart(
+        path=path, format=kind_of(path), columns=dict(options.columns), dialect=options.dialect, folders=folders
+    )
+    return _part_input(name, part, renamed)
 
 
 def _part_input(name: str, part: FilePart, renamed: Mapping[str, str] | None = None) -> Input:
     def read(reading: Reading) -> Iterator[Batch]:
         entity = reading.catalog.entity(name)
         return typed_chunks(
-            entity, part, reading.found, reading.progress, ignore_unknown=reading.ignore_unknown, renamed=renamed
-        )
+            entity, part, reading.found, reading.progress, ignore_unknown=reading.ignore_unknown, renamed=renamed,
+            sniffed=reading.sniffed,
+        )  # fmt: skip
 
     return read
 
@@ -197,10 +216,10 @@ def _names_files(value: Any) -> bool:
     return isinstance(value, (EdgeFile, Files)) or _is_path(value)
 
 
-def _files_inputs(name: str, files: Any) -> list[Input]:
+def _files_inputs(name: str, files: Any, options: FileOptions) -> list[Input]:
     """Paths, or files with options. Conditions, casts and change events are Spark's."""
     if not isinstance(files, Files):
-        return [_file_input(name, file) for file in _expanded(files)]
+        return [_file_input(name, file, options) for file in _expanded(files)]
     if files.is_selected:
         raise InvalidArgument(
             f"{name}: `where`, `cast`, `cdc` and `expect` are for Spark", hint="load with the engine spark"

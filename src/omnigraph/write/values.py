@@ -8,6 +8,7 @@ import datetime as dt
 import json
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -72,6 +73,32 @@ def read_text(text: str, kind: PropertyType) -> Any:
         return float(text) if kind.scalar in FLOATS else text
     except ValueError:
         return text
+
+
+@dataclass(frozen=True, slots=True)
+class DateFormats:
+    """How text spells dates and moments, as patterns of `strptime`; None is ISO."""
+
+    date: str | None = None
+    datetime: str | None = None
+
+    def pattern(self, kind: PropertyType) -> str | None:
+        """The pattern for the values of a type."""
+        if kind.is_list:
+            return None
+        return {Scalar.DATE: self.date, Scalar.DATETIME: self.datetime}.get(kind.scalar)
+
+
+ISO = DateFormats()
+
+
+def read_date(text: str, pattern: str, kind: PropertyType) -> Any:
+    """The date or the moment that a text spells by a pattern, for `coerce`."""
+    try:
+        found = dt.datetime.strptime(text.strip(), pattern)
+    except ValueError:
+        raise BadValue(f"expects a {kind.scalar} written as {pattern}, got {_shown(text)}") from None
+    return found.date() if kind.scalar is Scalar.DATE else found
 
 
 def _shown(value: Any) -> str:

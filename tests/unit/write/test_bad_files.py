@@ -92,7 +92,14 @@ PARQUET: dict[str, tuple[Callable[[Path], None], str]] = {
     "a vector with null": (parquet(name=["a"], v=[[1.0, None]]), "x.parquet:1: Person.v"),
     "a list with null": (parquet(name=["a"], tags=[["x", None]]), "x.parquet:1: Person.tags list items cannot be null"),
     "a bad enum": (parquet(name=["a"], size=["xl"]), "x.parquet:1: Person.size invalid enum value"),
-    "a date as a moment": (parquet(name=["a"], born=[dt.datetime(2020, 1, 1)]), "Person.born expects Date"),
+    "a date as a moment": (
+        parquet(name=["a"], born=[dt.datetime(2020, 1, 1, 1)]),
+        "x.parquet:1: Person.born expects a Date, and 2020-01-01 01:00:00.000000 is not midnight",
+    ),
+    "a date in a zone": (
+        parquet(name=["a"], born=pa.array([dt.datetime(2020, 1, 1)], pa.timestamp("ms", "Europe/Oslo"))),
+        "Person.born expects Date?, the column is timestamp",
+    ),
     "cut off": (lambda path: path.write_bytes(_cut(path)), "x.parquet: the file is damaged"),
     "not a parquet file": (lambda path: _put(path, b"PAR1 nothing"), "x.parquet: the file is damaged"),
     "empty": (lambda path: _put(path, b""), "x.parquet: the file is damaged"),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from omnigraph.cli import file_options as files
 from omnigraph.cli import options
 from omnigraph.cli.output import commit_json, counted, note, print_json, print_line
 
@@ -94,6 +95,10 @@ def load(
     key: Key = None,
     dedupe_edges: DedupeEdges = False,
     engine: Choice = options.Engine.auto,
+    delimiter: files.Delimiter = None, quote: files.Quote = None, escape: files.Escape = None,
+    no_header: files.NoHeader = False, names: files.Names = None, null: files.Null = None,
+    encoding: files.Encoding = None, column: files.Columns = None, date_format: files.DateFormat = None,
+    datetime_format: files.DateTimeFormat = None,
     store: options.Store = None,
     actor: options.Actor = None,
     yes: options.Yes = False,
@@ -104,6 +109,9 @@ def load(
     if max_errors is not None and rejects is None:
         options.usage("--max-errors needs --rejects")
     source = _source(data or [], node or [], edge or [])
+    written = files.read_options(
+        delimiter, quote, escape, no_header, names, null, encoding, column, date_format, datetime_format
+    )
     where = options.location(uri, store)
     if mode is Mode.overwrite:
         options.require_consent(where, "load --mode overwrite", yes=yes, json=json)
@@ -117,7 +125,7 @@ def load(
             source, mode=mode.value, branch=branch, from_branch=base, actor=actor, message=message,
             engine=engine.value, expect_head=if_commit, progress=advance, dry_run=dry_run,
             ignore_unknown=ignore_unknown, idempotency_key=key, max_errors=_allowed(rejects, max_errors),
-            dedupe_edges=dedupe_edges,
+            dedupe_edges=dedupe_edges, options=written,
         )  # fmt: skip
     if rejects is not None:
         from omnigraph.write.rejects import write_rejects
@@ -205,6 +213,7 @@ def _load_json(graph: Graph, result: LoadResult, actor: str | None) -> dict[str,
         "dry_run": result.dry_run,
         "rejected": [each.as_dict() for each in result.rejected],
         "duplicates": dict(result.duplicates),
+        "sniffed": {path: dict(found) for path, found in result.sniffed.items()},
         "commit": None if result.commit is None else commit_json(result.commit),
     }
 
@@ -212,6 +221,8 @@ def _load_json(graph: Graph, result: LoadResult, actor: str | None) -> dict[str,
 def _print_load(graph: Graph, result: LoadResult) -> None:
     if result.branch_created:
         print_line(f"created branch {result.branch} from {result.base_branch}")
+    for path, found in result.sniffed.items():
+        note(f"{path}: read with {', '.join(f'{name} {value!r}' for name, value in found.items())}, which was sniffed")
     types = f"{counted(len(result.nodes), 'node type')}, {counted(len(result.edges), 'edge type')}"
     if result.rejected:
         note(f"{counted(len(result.rejected), 'row')} left out")

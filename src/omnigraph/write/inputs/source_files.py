@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from omnigraph.errors import InvalidArgument
 from omnigraph.errors.base import shown
 from omnigraph.write.inputs.change_events import Cdc
-from omnigraph.write.inputs.csv_files import CsvDialect
+from omnigraph.write.inputs.csv_dialect import CsvDialect
 from omnigraph.write.inputs.expectations import ADD, UNKNOWN, Expectation
 from omnigraph.write.inputs.partition_folders import folders_of
 from omnigraph.write.inputs.s3_access import S3Access
@@ -33,13 +33,15 @@ class Files:
     paths: tuple[str, ...]
     format: str
     columns: Mapping[str, str] = field(default_factory=dict)
-    delimiter: str = ","
+    delimiter: str | None = None
     quote: str = '"'
     escape: str = ""
     header: bool = True
     names: tuple[str, ...] = ()
     null_values: tuple[str, ...] = ()
-    encoding: str = "utf-8"
+    encoding: str | None = None
+    date_format: str | None = None
+    datetime_format: str | None = None
     partitions: bool = True
     where: str | None = None
     cast: Mapping[str, str] = field(default_factory=dict)
@@ -69,7 +71,15 @@ class Files:
     def dialect(self) -> CsvDialect:
         """How its CSV files are written."""
         return CsvDialect(
-            self.delimiter, self.quote, self.escape, self.header, self.names, self.null_values, self.encoding
+            self.delimiter,
+            self.quote,
+            self.escape,
+            self.header,
+            self.names,
+            self.null_values,
+            self.encoding,
+            self.date_format,
+            self.datetime_format,
         )
 
     @property

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +13,8 @@ import pyarrow.orc as orc
 import pyarrow.parquet as pq
 
 from omnigraph.errors import DataError
-from omnigraph.write.inputs.csv_files import PLAIN, CsvDialect, csv_columns, csv_tables
+from omnigraph.write.inputs.csv_dialect import HEAD_BYTES, PLAIN, CsvDialect, settled
+from omnigraph.write.inputs.csv_files import csv_columns, csv_tables
 from omnigraph.write.inputs.locations import locate
 from omnigraph.write.inputs.partition_folders import Folders, with_folders
 from omnigraph.write.inputs.s3_access import S3Access
@@ -21,6 +23,7 @@ from omnigraph.write.validation import Findings
 PARQUET, CSV, JSONL, JSON, ORC, ARROW = "parquet", "csv", "jsonl", "json", "orc", "arrow"
 FORMATS = (PARQUET, CSV, JSONL, JSON, ORC, ARROW)
 BATCH_ROWS = 262_144
+_COMPRESSED = (".gz", ".zst", ".bz2", ".lz4")
 Numbered = tuple[pa.Table, Sequence[int]]
 """Some rows, and the number of each in its file."""
 
@@ -62,6 +65,23 @@ def open_file(part: FilePart) -> Any:
     return place.filesystem.open_input_file(place.path)
 
 
+def settled_part(part: FilePart) -> tuple[FilePart, Mapping[str, str]]:
+    """A part with what its first bytes say where the caller does not, and what of it was sniffed.
+
+    A file called `.json` that begins with an array, or with an object that spreads over lines, is no JSON lines.
+    """
+    if part.format == CSV and (part.dialect.delimiter is None or part.dialect.encoding is None):
+        with open_stream(part) as stream:
+            dialect, sniffed = settled(part.dialect, bytes(stream.read(HEAD_BYTES)), part.path)
+        return replace(part, dialect=dialect), sniffed
+    if part.format == JSONL and part.path.lower().split(".json")[-1] in ("", *_COMPRESSED):
+        with open_stream(part) as stream:
+            head = bytes(stream.read(HEAD_BYTES)).removeprefix(codecs.BOM_UTF8).lstrip()
+        if head.startswith(b"[") or head.partition(b"\n")[0].strip() == b"{":
+            return replace(part, format=JSON), {"format": JSON}
+    return part, {}
+
+
 def tables_of(part: FilePart, found: Findings) -> Iterator[Numbered]:
     """The rows of a part of a file that holds tables, with the columns of its folders."""
     if part.format == CSV:
@@ -89,7 +109,9 @@ def selected(table: pa.Table, columns: Mapping[str, str], path: str) -> pa.Table
 def schema_of(part: FilePart) -> pa.Schema:
     """The columns of a file of tables, without those of its folders."""
     if part.format == CSV:
-        return pa.schema([(name, pa.string()) for name in csv_columns(lambda: open_stream(part), part.dialect)])
+        return pa.schema(
+            [(name, pa.string()) for name in csv_columns(lambda: open_stream(part), part.dialect, part.path)]
+        )
     with open_file(part) as stream:
         if part.format == PARQUET:
             return pq.ParquetFile(stream).schema_arrow
