@@ -46,6 +46,7 @@ from omnigraph.write.attempts import reprepared
 from omnigraph.write.create import create_graph
 from omnigraph.write.delete import DeleteResult, delete_entities
 from omnigraph.write.export import ExportResult, Format, export_rows
+from omnigraph.write.inference import infer_schema
 from omnigraph.write.inputs.file_options import FileOptions, file_options
 from omnigraph.write.load import APPEND, OVERWRITE, LoadRequest, LoadResult, Mode, load_rows, silent
 from omnigraph.write.merge import MergeResult
@@ -95,6 +96,14 @@ class Graph:
         """Create a graph. `schema` is the path of a `.pg` file or schema text."""
         text, path = text_of(schema, "schema", ".pg")
         return cls(create_graph(GraphRoot.parse(uri), text, schema_path=path, actor=actor))
+
+    @classmethod
+    def infer(
+        cls, files: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], *, options: FileOptions | None = None
+    ) -> str:
+        """Propose the text of a schema for CSV, Parquet, Arrow, ORC or JSON files. Its comments say why."""
+        paths = [files] if isinstance(files, str | os.PathLike) else list(files)
+        return infer_schema(paths, options or FileOptions())
 
     @classmethod
     def open(

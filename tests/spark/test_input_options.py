@@ -66,7 +66,7 @@ def test_torn_rows_are_rejects_with_their_text(spark: Any, tmp_path: Path, graph
     result = run(spark, graph, tmp_path, job)
     assert [row["name"] for row in people(graph)] == ["a", "c"]
     assert [(r.row, r.rule, r.value) for r in result.rejected] == [
-        (3, "syntax", '"x\ny",2,3'), (4, "syntax", "b"), (6, "syntax", 'd,5,"q,r"'), (7, "type", "old"),
+        (3, "syntax", '"x\ny",2,3'), (5, "syntax", "b"), (8, "syntax", 'd,5,"q,r"'), (9, "type", "old"),
     ]  # fmt: skip
     written = [json.loads(line) for line in (tmp_path / "left/out.jsonl").read_text().splitlines()]
     assert [each["value"] for each in written] == ['"x\ny",2,3', "b", 'd,5,"q,r"', "old"]

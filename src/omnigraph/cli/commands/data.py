@@ -8,6 +8,7 @@ import typer
 
 from omnigraph.cli import options
 from omnigraph.cli.output import clean, commit_json, print_json, print_line, print_table
+from omnigraph.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from omnigraph.graph import Graph
@@ -17,7 +18,14 @@ if TYPE_CHECKING:
 def init(
     uri: options.Uri = None,
     *,
-    schema: Annotated[str, typer.Option("--schema", metavar="FILE", help="The schema, a .pg file.")],
+    schema: Annotated[str | None, typer.Option("--schema", metavar="FILE", help="The schema, a .pg file.")] = None,
+    infer: Annotated[
+        list[str] | None,
+        typer.Option("--infer", metavar="FILE", help="Propose a schema for this file instead; may be repeated."),
+    ] = None,
+    schema_out: Annotated[
+        str | None, typer.Option("--schema-out", metavar="FILE", help="With --infer: write the schema here.")
+    ] = None,
     store: options.Store = None,
     actor: options.Actor = None,
     quiet: options.Quiet = False,
@@ -26,6 +34,15 @@ def init(
     """Create a graph from a schema."""
     from omnigraph.graph import Graph
 
+    if infer or schema_out is not None:
+        if not infer or schema is not None:
+            options.usage("give --schema FILE, or --infer FILE with or without --schema-out FILE")
+        if uri is not None:
+            options.usage(f"--infer makes no graph: leave {uri} out, or write --infer before it too")
+        _propose(infer, schema_out, json=json)
+        return
+    if schema is None:
+        options.usage("give --schema FILE, or --infer FILE to have one proposed")
     where = options.location(uri, store)
     options.announce("init", where, quiet=quiet)
     graph = Graph.init(where, options.named_file(schema), actor=actor)
@@ -34,6 +51,24 @@ def init(
         print_json({"uri": graph.uri, "actor_id": actor, "commit": commit_json(head)})
     else:
         print_line(f"initialized {graph.uri}")
+
+
+def _propose(files: list[str], target: str | None, *, json: bool) -> None:
+    """Print or write a schema for files. Nothing else is made."""
+    from omnigraph.graph import Graph
+    from omnigraph.write.user_files import exists, write_file
+
+    if target is not None and exists(target):
+        raise InvalidArgument(f"{target} exists", hint="choose another name, or remove it first")
+    text = Graph.infer(files)
+    if target is not None:
+        write_file(target, text.encode())
+    if json:
+        print_json({"schema": text, "schema_out": target})
+    elif target is not None:
+        print_line(f"wrote {target}: read it, then `omnigraph init --schema {target}`")
+    else:
+        print_line(text.rstrip("\n"))
 
 
 def snapshot(
