@@ -16,6 +16,7 @@ from pathlib import Path
 from benchmarks import (
     commit_latency,
     merging,
+    messy_csv,
     powerlaw,
     queries,
     report,
@@ -33,6 +34,7 @@ SCENARIOS: dict[str, Callable[[Path], report.Table | list[report.Table]]] = {
     "upkeep": upkeep.measure,
     "writing": writing.measure,
     "merging": merging.measure,
+    "messy csv": messy_csv.measure,
     "queries": queries.measure,
     "power law": powerlaw.measure,
     "search": search.measure,

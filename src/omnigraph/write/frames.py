@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -34,6 +35,16 @@ from omnigraph.write.values import (
 Bad = set[int]
 _EXACT = {Scalar.F32: 6, Scalar.F64: 15}
 """How many decimal digits come back from a float as they were, whatever they are."""
+_DAY = (
+    r"^[1-9][0-9]{3}-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)"
+    r"|02-(0[1-9]|1[0-9]|2[0-8]))$"
+)
+_FRACTION = r"^-?[0-9]{1,15}(\.[0-9]{1,15})?$"
+_PLAIN_TEXTS = {
+    Scalar.I32: "^-?[0-9]{1,9}$", Scalar.I64: "^-?[0-9]{1,18}$", Scalar.U32: "^[0-9]{1,9}$",
+    Scalar.U64: "^[0-9]{1,18}$", Scalar.F32: _FRACTION, Scalar.F64: _FRACTION, Scalar.DATE: _DAY,
+}  # fmt: skip
+"""Texts that Arrow is sure to read, and reads as we do. Others may be right too."""
 
 
 def batch_from_table(
@@ -86,9 +97,12 @@ def _batch(
     frame = _Frame(entity, table, places, found, text, dates)
     columns = frame.columns()
     if frame.bad:
-        keep = [i for i in range(table.num_rows) if i not in frame.bad]
-        good = table.take(pa.array(keep, pa.int64()))
-        return _batch(entity, good, places.taken(keep), Findings(), text, dates)
+        is_good = np.ones(table.num_rows, bool)
+        is_good[list(frame.bad)] = False
+        keep = np.flatnonzero(is_good)
+        kept = pa.array(keep, pa.int64())
+        columns = {name: column.take(kept) for name, column in columns.items()}
+        table, places = table.take(kept), places.taken(keep.tolist())
     before = len(found)
     explicit = columns.pop("id", None)
     ids, fresh = ids_of(entity, columns, explicit, places, table.num_rows, found)
@@ -296,8 +310,20 @@ class _Frame:
                 if kind.scalar not in FLOATS or not pc.any(pc.invert(pc.is_finite(read))).as_py():
                     return read
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-                pass
+                if kind.scalar in _PLAIN_TEXTS and not kind.is_enum:
+                    return self._read_apart(prop, column)
         return self.convert(prop, column.to_pylist(), lambda text: coerce(read_text(text, kind), kind))
+
+    def _read_apart(self, prop: Property, column: pa.ChunkedArray) -> pa.Array:
+        """Text of which Arrow cannot read all: what is sure to be read at once, and the rest one by one."""
+        kind, texts = prop.type, whole(column)
+        is_sure = pc.match_substring_regex(texts, _PLAIN_TEXTS[kind.scalar])
+        read = pc.if_else(is_sure, texts, pa.scalar(None, texts.type)).cast(kind.to_arrow())
+        is_rest = pc.fill_null(pc.invert(is_sure), False)
+        at = np.flatnonzero(is_rest.to_numpy(zero_copy_only=False)).tolist()
+        rest = texts.filter(is_rest).to_pylist()
+        values = self.convert(prop, rest, lambda text: coerce(read_text(text, kind), kind), at)
+        return pc.replace_with_mask(read, is_rest, values)
 
     def _one_by_one(self, prop: Property, column: pa.ChunkedArray) -> pa.Array:
         try:
@@ -306,9 +332,12 @@ class _Frame:
             values = [_python_value(each) for each in column]
         return self.convert(prop, values, lambda value: coerce(value, prop.type))
 
-    def convert(self, prop: Property, values: Sequence[Any], how: Callable[[Any], Any]) -> pa.Array:
+    def convert(
+        self, prop: Property, values: Sequence[Any], how: Callable[[Any], Any], at: Iterable[int] | None = None
+    ) -> pa.Array:
+        """Values one by one; `at` has the row of each where they are not those of all rows."""
         converted: list[Any] = []
-        for index, value in enumerate(values):
+        for index, value in zip(itertools.count() if at is None else at, values, strict=False):
             try:
                 converted.append(None if value is None else how(value))
             except BadValue as error:

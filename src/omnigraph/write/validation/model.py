@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
 import pyarrow as pa
 
 from omnigraph.schema.catalog import Catalog, EdgeType, EntityType
@@ -63,9 +64,10 @@ class Places:
         """The places of some rows, in ascending order."""
         parts: list[tuple[str | None, Sequence[int]]] = []
         first = 0
+        rows = np.asarray(keep, np.int64)
         for path, numbers in self.parts:
-            mine = [int(numbers[i - first]) for i in keep if first <= i < first + len(numbers)]
-            parts.append((path, mine))
+            low, high = np.searchsorted(rows, (first, first + len(numbers)))
+            parts.append((path, np.asarray(numbers, np.int64)[rows[low:high] - first].tolist()))
             first += len(numbers)
         return Places(tuple(parts))
 
