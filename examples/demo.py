@@ -1,6 +1,6 @@
 """A tour in a minute: load a graph with Spark, ask it, branch and merge it, travel in time, write from two processes.
 
-Run it with `make demo`, or `python examples/demo.py [FOLDER]`. It leaves a graph in `demo/`; the next run makes it anew.
+Run it with `make demo` or `python examples/demo.py [FOLDER]`. It leaves a graph in `demo/`; the next run makes it anew.
 """
 
 from __future__ import annotations
