@@ -43,8 +43,8 @@ class Schema:
 
     def apply(
         self, text: str | os.PathLike[str], allow_data_loss: bool = False, branch: str = MAIN,
-        actor: str | None = None, *, plan: str | None = None, drop: Iterable[str] = (), allow_drops: bool = False, fresh: Iterable[str] = (),
-        message: str | None = None, path: str | None = None,
+        actor: str | None = None, *, plan: str | None = None, drop: Iterable[str] = (), allow_drops: bool = False,
+        fresh: Iterable[str] = (), message: str | None = None, path: str | None = None,
     ) -> SchemaChange:  # fmt: skip
         """Bring a branch to a schema, which is the path of a `.pg` file or schema text, in one commit.
 
