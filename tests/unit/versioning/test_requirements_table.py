@@ -276,6 +276,11 @@ def test_masked_rows_survive_serialisation_and_later_writes(graph: Graph) -> Non
         plan = replace(plan_with(graph, "node:Person", masked(graph, "Person", *rows)), has_intent=True)
         plan = plan_from_json(json.loads(json.dumps(plan_to_json(plan))))
         publish(graph, replace(plan, has_intent=False, staged_at=ticks()))
+        table = open_table(graph._store, graph.repository.head().tables["node:Person"])
+        for fragment in table.fragments:
+            known = table.deleted_offsets(fragment)
+            assert known is None or known.tolist() == table.read_deletions(fragment).tolist()
+            table.read_deletions(fragment)  # the next version may take over what is known
     graph.mutate(EDIT.format("age: 9", "bob"))
     graph.delete("Person", ["late"])
     graph.maintenance.optimize()
