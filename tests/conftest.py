@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,17 +21,42 @@ edge WorksAt: Person -> Company
 """
 
 
+OWN_PROCESSES = (
+    "tests/spark/test_streams",
+    "tests/spark/test_cluster",
+    "tests/spark/test_connect",
+    "tests/spark/test_worker",
+)
+"""Tests of Spark that start processes of their own, or take long: they run beside the others."""
+LONGEST_FIRST = ("tests/spark/", "tests/docs/", "tests/s3/", "tests/cost/", "tests/maintenance/", "tests/recovery/")
+
+# Most code of a JVM runs for seconds here: what the optimising compiler would save is less than what it takes.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+os.environ.setdefault("SPARK_DAEMON_JAVA_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
+
 class ByFile(LoadFileScheduling):  # type: ignore[misc]
-    """Side by side run files, not tests: what a file prepares is prepared once. All of Spark shares one session."""
+    """Side by side run files, not tests: what a file prepares is prepared once. Most of Spark shares one session."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
-        return "spark" if file.startswith("tests/spark/") else file
+        return "spark" if file.startswith("tests/spark/") and not file.startswith(OWN_PROCESSES) else file
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile:
+    config.option.loadscopereorder = False  # the order of collection counts
     return ByFile(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes longest begins first, so that no process is left alone with it at the end."""
+
+    def place(item: pytest.Item) -> tuple[int, bool]:
+        found = (n for n, prefix in enumerate(LONGEST_FIRST) if item.nodeid.startswith(prefix))
+        return next(found, len(LONGEST_FIRST)), item.nodeid.startswith(OWN_PROCESSES)
+
+    items.sort(key=place)
 
 
 @pytest.fixture(scope="session")

@@ -36,7 +36,7 @@ OURS = {
     "merge": r"^graph\.branches$|(^|\.)_?(found|known|compared)$|^self\._compared\(table_key\)$",
     "execute": r"^task$|^SparkExecutor\(.*\)$",
     "optimize": r"^graph\.maintenance$|^(table_)?upkeep$",
-    "restore": r"^graph$",
+    "restore": r"^(graph|undo)$",
     "tags": r"^(self|graph|report|found|history|opened|options\.open_to_read\(.*\))$|(^|\.)_?repository$",
     "branches": r"^(self|self\.graph|graph|report|found|history|checker|opened|options\.open_to_read\(.*\))$",
 }

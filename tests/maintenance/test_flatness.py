@@ -24,6 +24,7 @@ def size(graph: Graph) -> int:
     return sum((Path(graph.uri) / name).stat().st_size for name in files_below(graph))
 
 
+@pytest.mark.slow
 def test_disk_after_a_thousand_small_commits_is_near_what_the_rows_need(tmp_path: Path) -> None:
     fresh = Graph.init(tmp_path / "fresh", SCHEMA)
     fresh.load(live_rows(3000))

@@ -34,7 +34,10 @@ HURRIED = replace(NORMAL, staging_grace=30.0, superseded_grace=8.0, stale_base=2
 
 @pytest.mark.processes
 @pytest.mark.timeout(280)
-@pytest.mark.parametrize("settings", [NORMAL, HURRIED], ids=["normal graces", "small graces"])
+@pytest.mark.parametrize(
+    "settings",
+    [pytest.param(NORMAL, id="normal graces", marks=pytest.mark.slow), pytest.param(HURRIED, id="small graces")],
+)
 def test_nothing_is_lost_in_half_a_minute(tmp_path: Path, settings: Settings) -> None:
     soak(tmp_path, seconds=30, settings=settings, seed=7)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,8 @@ from omnigraph.pipeline import narrowing, settle
 from omnigraph.pipeline.buckets import BUCKETS, Stream, cut, read_pieces
 from omnigraph.pipeline.screening import MAX_SUSPECTS, Screened
 from omnigraph.pipeline.staging import compacted
-from omnigraph.storage.effects import MaskRows
 from omnigraph.storage.hashes import text_hashes
 from omnigraph.storage.layout import STAGING
-from omnigraph.write.transaction import WriteTxn
 from omnigraph.write.validation import Places
 
 SCHEMA = """
@@ -189,45 +188,46 @@ def test_replaced_rows_stay_with_the_tasks(
     spark: Any, graph: Graph, twin: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whole fragments, parts of them, and fragments that have lost rows before; an optimize comes in between."""
-    effects: list[Any] = []
-    rounds: list[int] = []
-    judged, commit = settle.Settlement._questions, WriteTxn.commit
     rival = Graph.open(graph.uri)
-
-    def meddle(self: Any, gathered: Any) -> Any:
-        found = judged(self, gathered)
-        rounds.append(1)
-        if len(rounds) == 2:
-            assert rival.maintenance.optimize().commit is not None
-        return found
-
-    def keep(self: Any, given: Any, *args: Any, **options: Any) -> Any:
-        if self.store.root.uri == graph.uri:
-            effects.append(given["node:Person"])
-        return commit(self, given, *args, **options)
-
     for half in (PEOPLE.slice(0, 20), PEOPLE.slice(20)):
         for each in (graph, twin):
             each.load({"Person": half})
     for each in (graph, twin):
         each.delete("Person", ["p3", "p30", "p31"])
-    monkeypatch.setattr(settle.Settlement, "_questions", meddle)
-    monkeypatch.setattr(WriteTxn, "commit", keep)
     start = {each.uri: each.commits.head().graph_commit_id for each in (graph, twin)}
+    rounds = between_check_and_publish(monkeypatch, lambda: None, lambda: rival.maintenance.optimize())
     for number, wanted in enumerate((range(25), range(10, 60, 3), [3, 59])):
         some = PEOPLE.take(pa.array(list(wanted)))
         some = some.set_column(3, "last", pa.array([f"m{number}"] * len(some)))
         pipeline.load(spark, graph, files(tmp_path, Person=some), mode="merge")
         twin.load(files(tmp_path, Person=some), mode="merge")
         assert content(graph) == content(twin)
-    assert len(effects) == 4, "the second load was judged again after the optimize"
-    assert {type(each) for each in effects} == {MaskRows}
+        changes = {each.uri: each.snapshot().table("node:Person").changes for each in (graph, twin)}
+        assert "deleted_ids" not in changes[graph.uri], "the driver has no list of them"
+        assert changes[twin.uri]["deleted_ids"]
+    assert len(rounds) == 4, "the second load was judged again after the optimize"
     told = [[c.as_dict() for c in each.diff(start[each.uri], "main")] for each in (graph, twin)]
     assert told[0] == told[1]
     assert len(told[0]) == 38
     graph.load([{"type": "Person", "data": {"name": "p12", "first": "x", "last": "y"}}], mode="merge")
     assert graph.rows("node:Person").num_rows == twin.rows("node:Person").num_rows
     assert graph.maintenance.fsck(deep=True).is_clean
+
+
+def between_check_and_publish(monkeypatch: pytest.MonkeyPatch, *acts: Callable[[], Any]) -> list[int]:
+    """Do something after each check of the rules between rows and before the publish; how often they were checked."""
+    judged = settle.Settlement._questions
+    rounds: list[int] = []
+
+    def meddle(self: Any, gathered: Any) -> Any:
+        found = judged(self, gathered)
+        if len(rounds) < len(acts):
+            acts[len(rounds)]()
+        rounds.append(1)
+        return found
+
+    monkeypatch.setattr(settle.Settlement, "_questions", meddle)
+    return rounds
 
 
 def test_overwriting_needs_all_rows_only_where_nodes_go(spark: Any, graph: Graph, twin: Graph, tmp_path: Path) -> None:
@@ -252,19 +252,8 @@ def test_a_screened_load_is_judged_again_when_the_branch_moved(
 ) -> None:
     """A rival takes one of the keys after the screening and before the publish."""
     rival = Graph.open(graph.uri)
-    judged = settle.Settlement._questions
-    rounds: list[int] = []
-
-    def meddle(self: Any, gathered: Any) -> Any:
-        found = judged(self, gathered)
-        rounds.append(1)
-        if len(rounds) == 1:
-            rival.load([{"type": "Person", "data": {"name": "rival"}}])
-        if len(rounds) == 2:
-            rival.load([{"type": "Person", "data": {"name": "p7"}}])
-        return found
-
-    monkeypatch.setattr(settle.Settlement, "_questions", meddle)
+    takes = [lambda n=n: rival.load([{"type": "Person", "data": {"name": n}}]) for n in ("rival", "p7")]
+    rounds = between_check_and_publish(monkeypatch, *takes)
     with pytest.raises(KeyConflict, match="'p7'"):
         pipeline.load(spark, graph, files(tmp_path, Person=PEOPLE))
     assert len(rounds) == 3

@@ -163,6 +163,7 @@ CALLS: dict[str, tuple[Call, str]] = {
     "query: a branch and a snapshot": (lambda g: g.query(READ, branch="main", snapshot="v1"), "one state"),
     "mutate: a read": (lambda g: g.mutate(READ), "is a read"),
     "mutate: bound": (lambda g: g.mutate(WRITE, params={"n": "x"}, max_entities=-1), "max_entities is -1"),
+    "result: rows": (lambda g: list(g.query(READ).to_batches(0)), "at least one row"),
     "stream: rows": (lambda g: g.stream(READ, max_rows=0), "max_rows is 0"),
     "explain: analyze": (lambda g: g.explain(READ, analyze="yes"), "analyze is 'yes'"),
     # reading
@@ -308,3 +309,11 @@ def test_refusals_say_what_to_do(graph: Graph) -> None:
     with pytest.raises(ArgumentRefused, match=r"diff\(\): ops 'updat' is unknown") as word:
         odd.diff("main", ops=["updat"])
     assert word.value.hint == "did you mean `update`? use one of insert, update, delete"
+
+
+def test_quotes_inside_values_are_characters(graph: Graph, tmp_path: Path) -> None:
+    (tmp_path / "Person.csv").write_text('name,age\n5" pipe,1\n"a ""quoted"" one",2\n')
+    branch = graph.branches.create("quotes").name
+    graph.load(tmp_path / "Person.csv", branch=branch)
+    assert {'5" pipe', 'a "quoted" one'} <= set(graph.rows("Person", branch)["name"].to_pylist())
+    graph.branches.delete(branch)

@@ -261,6 +261,8 @@ FILES: dict[tuple[str, str, bytes], str] = {
     ("email taken", "Person.csv", b"name,email\nx,a@b\n"): "unique|email|taken",
     ("no UTF-8", "Person.csv", b"name\n\xff\xfe\n"): "UTF-8",
     ("UTF-16", "Person.csv", "name\nx\n".encode("utf-16")): "UTF-8|column|encoding",
+    ("open quote", "Person.csv", b'name\nw\n"x\n'): "Person.csv:3: a quoted value is not closed",
+    ("open quote at the end", "Person.csv", b'name,email\nw,"x\ny,z\n'): "Person.csv:2: a quoted value is not closed",
     ("binary", "Person.csv", bytes(range(256))): "UTF-8",
     ("other delimiter", "Person.csv", b"name;age\nx;3\n"): "name",
     ("no gzip", "Person.csv.gz", b"name\nx\n"): "damaged|gzip",

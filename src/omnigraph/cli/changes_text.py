@@ -65,11 +65,6 @@ def summary(counts: Mapping[str, int]) -> str:
     return f"{counts['insert']} inserted, {counts['update']} updated, {counts['delete']} deleted"
 
 
-def conflict_json(conflict: Conflict) -> dict[str, Any]:
-    """A conflict with values that JSON can carry."""
-    return {name: json_value(value) for name, value in conflict.as_dict().items()}
-
-
 def print_conflicts(conflicts: Iterable[Conflict]) -> None:
     """Every conflict with the values of both sides and of the base, beside each other."""
     for number, conflict in enumerate(conflicts, start=1):

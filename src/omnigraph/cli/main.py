@@ -20,6 +20,7 @@ from omnigraph.cli.commands import (
     branch,
     changes,
     commit,
+    copying,
     data,
     diff,
     export,
@@ -91,6 +92,8 @@ app.command("fsck")(inspect.fsck)
 app.command("stats")(inspect.stats)
 app.add_typer(pipeline.app, name="pipeline")
 app.command("spark-shell")(pipeline.spark_shell)
+app.command("backup")(copying.backup)
+app.command("clone")(copying.clone)
 app.command("version")(version.version)
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import html
 from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
 from omnigraph.datatypes import in_own_widths
+from omnigraph.errors import InvalidArgument, Unsupported
 
 if TYPE_CHECKING:
     import pandas
@@ -47,6 +49,8 @@ class Result:
 
     def to_batches(self, max_rows: int = 65_536) -> Iterator[pa.RecordBatch]:
         """The rows as Arrow batches of at most so many rows, without a copy."""
+        if max_rows < 1:
+            raise InvalidArgument(f"a batch has at least one row, got max_rows={max_rows}")
         yield from self.table.to_batches(max_chunksize=max_rows)
 
     def to_reader(self) -> pa.RecordBatchReader:
@@ -62,11 +66,13 @@ class Result:
 
     def to_pandas(self) -> pandas.DataFrame:
         """The rows as a pandas frame; needs pandas."""
-        return self.table.to_pandas()
+        with _needed("pandas"):
+            return self.table.to_pandas()
 
     def to_polars(self) -> polars.DataFrame:
         """The rows as a polars frame; needs polars."""
-        import polars
+        with _needed("polars"):
+            import polars
 
         frame = polars.from_arrow(self.table)
         assert isinstance(frame, polars.DataFrame)
@@ -84,6 +90,15 @@ class Result:
         )
         more = f"<p>{self.row_count - 50} more rows</p>" if self.row_count > 50 else ""
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+
+
+@contextmanager
+def _needed(library: str) -> Iterator[None]:
+    """Name the library that is missing."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise Unsupported(f"{error.name} is not installed", hint=f"pip install {library}") from error
 
 
 class ResultStream:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
+
 from omnigraph.handles.arguments import checked
 from omnigraph.handles.engines import Engine, find_engine
 from omnigraph.versioning.refs import MAIN, Branch
@@ -9,7 +12,8 @@ from omnigraph.versioning.repository import Repository
 from omnigraph.versioning.targets import Target
 from omnigraph.write.merge import MergeResult, delete_merged, merge_branch
 from omnigraph.write.merge_compare import Comparing, in_process
-from omnigraph.write.merge_conflicts import Strategy
+from omnigraph.write.merge_conflicts import Conflict, Strategy
+from omnigraph.write.merge_files import write_conflicts
 from omnigraph.write.undo import Author, RestoreResult, restore_graph
 
 
@@ -48,19 +52,26 @@ class Branches:
         self, source: str, into: str = MAIN, strategy: Strategy = None, dry_run: bool = False,
         delete_branch: bool = False, property_level: bool = False, actor: str | None = None,
         message: str | None = None, *, engine: Engine = "arrow",
+        resolutions: str | os.PathLike[str] | Sequence[Conflict] | None = None,
     ) -> MergeResult:  # fmt: skip
         """Bring the changes of `source` into `into` in one commit with two parents.
 
         Contradictions raise `MergeConflict` with all of them, and nothing is published. `strategy` decides them: `ours`
         (what `into` has) or `theirs`, for everything or as `{"DivergentUpdate": "theirs", "Person": "ours"}`.
+        `resolutions` decides single ones: a file that `write_conflicts` wrote, with the sides filled in, or conflicts
+        with their `resolution`; one that was made about other values than the present ones decides nothing.
         `property_level` joins edits of one entity that touch different properties. `dry_run` only tells.
         With `engine="spark"` changed rows are compared and written by Spark tasks; the outcome is the same.
         """
         result = merge_branch(
             self._repository, source, into, strategy=strategy, dry_run=dry_run, property_level=property_level,
-            actor=actor, message=message, comparing=_comparing(engine),
+            actor=actor, message=message, comparing=_comparing(engine), resolutions=resolutions,
         )  # fmt: skip
         return delete_merged(self._repository, result) if delete_branch and not dry_run else result
+
+    def write_conflicts(self, path: str | os.PathLike[str], conflicts: Sequence[Conflict]) -> int:
+        """Write the conflicts of a merge as JSON lines, to be merged with once their `resolution` is filled in."""
+        return write_conflicts(path, conflicts)
 
 
 def _comparing(engine: Engine) -> Comparing:

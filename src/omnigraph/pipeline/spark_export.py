@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from omnigraph.errors import InvalidArgument
 from omnigraph.graph import Graph
+from omnigraph.handles.arguments import Count, checked_call
 from omnigraph.pipeline.spark_session import work_session
 from omnigraph.pipeline.views import read_type
 from omnigraph.versioning.targets import Target
@@ -32,23 +33,23 @@ class Exported:
     directories: dict[str, str]
 
 
+@checked_call
 def export(
-    spark: SparkSession, graph: Graph, path: str, format: str = "parquet", at: Target = None, *,
-    types: Sequence[str] | None = None, partition_by: Sequence[str] = (), files: int | None = None,
+    spark: SparkSession, graph: Graph, path: str, format: Literal["parquet", "jsonl", "csv", "orc"] = "parquet",
+    at: Target = None, *, types: Sequence[str] | None = None, partition_by: Sequence[str] = (),
+    files: Count | None = None,
 ) -> Exported:  # fmt: skip
     """Write the types of one snapshot below `path`, a directory each; edges have columns `from` and `to`.
 
     `partition_by` names properties that become directories; `files` is how many files each type is written to.
     """
-    if format not in _FORMATS:
-        raise InvalidArgument(f"format {format!r} is unknown", hint=f"use one of {', '.join(_FORMATS)}")
     spark = work_session(spark)
     catalog = graph.catalog(at)
     commit_id = graph.snapshot(at).commit_id
     written: dict[str, str] = {}
-    for name in types or [*sorted(catalog.nodes), *sorted(catalog.edges)]:
-        is_edge = name not in catalog.nodes
-        entity = catalog.edge(name) if is_edge else catalog.node(name)
+    for named in types or [*sorted(catalog.nodes), *sorted(catalog.edges)]:
+        entity = catalog.entity(named)
+        name, is_edge = entity.name, entity.kind == "edge"
         frame = read_type(spark, graph, name, commit_id)
         if is_edge:
             frame = frame.withColumnsRenamed({"src": "from", "dst": "to"})

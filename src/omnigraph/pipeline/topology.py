@@ -43,11 +43,8 @@ from omnigraph.versioning.store import mint, ticks
 if TYPE_CHECKING:
     from weakref import WeakKeyDictionary
 
-_EDGES_PER_BLOCK = 2 << 20
 _REUSED_SECONDS = 3600.0
 """Long before a collector takes what lies in scratch space for abandoned."""
-_FEW_ROWS = 250_000
-"""Fewer nodes and edges than this are resolved by one task: more would wait for each other longer than they work."""
 
 
 class ScratchTopology:
@@ -58,7 +55,9 @@ class ScratchTopology:
         self._blocks: dict[str, list[BlockFile]] = {}
         self._lock = threading.Lock()
         weakref.finalize(self, _remove, graph.repository.store.objects, self._job.scratch, os.getpid())
-        self._arcs = _resolved(self._job, splits, runner)
+        settings = graph.repository.store.settings
+        self._block_edges = settings.analytics_block_edges
+        self._arcs = _resolved(self._job, splits, runner, settings.analytics_few_rows)
         self.built = ticks()
 
     @property
@@ -70,14 +69,15 @@ class ScratchTopology:
         """The blocks of a direction: as many for each slot, and none too large to hold."""
         with self._lock:
             if direction not in self._blocks:
-                work = list(_block_work(self._job, self._arcs, direction, runner.parallelism))
+                work = list(_block_work(self._job, self._arcs, direction, runner.parallelism, self._block_edges))
                 build = partial(build_block, self._job)
                 self._blocks[direction] = runner.map(build, work, f"build the topology, {direction}")
             return self._blocks[direction]
 
 
-def _resolved(job: TopologyJob, splits: Sequence[TableSplit], runner: TaskRunner) -> Arcs:
-    if job.node_count + job.edge_count > _FEW_ROWS:
+def _resolved(job: TopologyJob, splits: Sequence[TableSplit], runner: TaskRunner, few_rows: int) -> Arcs:
+    """Few nodes and edges are resolved by one task: several would wait for each other longer than they work."""
+    if job.node_count + job.edge_count > few_rows:
         return resolve(job, splits, runner.map, runner.parallelism)
     [arcs] = runner.map(resolve_alone, [(job, splits)], "find the ends of edges")
     return list(arcs)
@@ -114,7 +114,7 @@ def _described(graph: Graph, view: GraphView) -> tuple[TopologyJob, list[TableSp
     return job, splits
 
 
-def _block_work(job: TopologyJob, arcs: Arcs, direction: str, slots: int) -> Iterator[BlockWork]:
+def _block_work(job: TopologyJob, arcs: Arcs, direction: str, slots: int, most_edges: int) -> Iterator[BlockWork]:
     """Ranges of nodes with about equally many neighbours each."""
     outgoing = [out for out, _ in arcs] if direction != IN else []
     incoming = [into for _, into in arcs] if direction != OUT else []
@@ -122,7 +122,7 @@ def _block_work(job: TopologyJob, arcs: Arcs, direction: str, slots: int) -> Ite
     filled = np.zeros(len(bins), np.int64)
     for file in (*outgoing, *incoming):
         filled += file.bounds
-    count = max(1, -(-int(filled[-1]) // (_EDGES_PER_BLOCK * slots))) * slots
+    count = max(1, -(-int(filled[-1]) // (most_edges * slots))) * slots
     weight = filled + bins  # nodes cost something as well
     cuts = np.searchsorted(weight, np.linspace(0, int(weight[-1]), count + 1)[1:-1])
     for first, last in itertools.pairwise(np.unique([0, *cuts, len(bins) - 1]).tolist()):

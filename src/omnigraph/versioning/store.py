@@ -53,6 +53,8 @@ class Settings:
     load_concurrency: int = 8
     load_block_bytes: int = 8 << 20
     load_spill_bytes: int = 64 << 20
+    analytics_few_rows: int = 250_000
+    analytics_block_edges: int = 2 << 20
     group_wait: float = 0.005
     group_near: float = 0.01
     prepare_wait: float = 0.02

@@ -34,6 +34,7 @@ from omnigraph.versioning.store import GraphStore
 from omnigraph.write.merge_check import check_merge
 from omnigraph.write.merge_compare import Compared, Comparing, Comparison, TableSides, Terms, in_process
 from omnigraph.write.merge_conflicts import Conflict, ConflictKind, Decisions, Strategy
+from omnigraph.write.merge_files import Resolutions, resolutions_of
 from omnigraph.write.merge_rows import TableMerge
 from omnigraph.write.reshape import clashes, fits, reshaped, rewritten
 from omnigraph.write.transaction import WriteTxn
@@ -64,7 +65,7 @@ class MergeResult:
 def merge_branch(
     repository: Repository, source: str, into: str, *, strategy: Strategy = None, dry_run: bool = False,
     property_level: bool = False, actor: str | None = None, message: str | None = None,
-    comparing: Comparing = in_process,
+    comparing: Comparing = in_process, resolutions: Resolutions | None = None,
 ) -> MergeResult:  # fmt: skip
     """Bring the changes of `source` into `into`, or raise `MergeConflict` with everything that needs a decision.
 
@@ -72,7 +73,7 @@ def merge_branch(
     """
     if source == into:
         raise InvalidArgument(f"{source!r} cannot be merged into itself", hint="name two branches")
-    terms = Terms(Decisions.of(strategy), property_level)
+    terms = Terms(Decisions.of(strategy, resolutions_of(resolutions)), property_level)
     text = message or f"merge {source} into {into}"
     txn = WriteTxn(repository, into, kind="merge", actor=actor, message=text)
     theirs = repository.head(source)

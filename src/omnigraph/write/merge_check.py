@@ -131,15 +131,18 @@ def _arriving_edges(edge: EdgeType, end: End, changes: Changes, decisions: Decis
     ids = _ids_at(merge.rows, end.column, lost)
     if not ids:
         return
-    side = decisions.side(ConflictKind.ORPHAN_EDGE, edge)
     rows = merge.full_rows(ids)
-    found = [rows[i] for i in ids]
-    for row in found:
+    sides: dict[str, str | None] = {}
+    for row in (rows[i] for i in ids):
+        side = decisions.side(ConflictKind.ORPHAN_EDGE, edge, row["id"], theirs=public_row(edge, row))
+        sides[row["id"]] = side
         findings.conflicts.append(_orphan(edge, end, row, theirs=row, side=side))
-    if side == OURS:
-        findings.revised[edge.table_key] = merge.without(frozenset(ids))
-    elif side == THEIRS:
-        back = nodes.rows(sorted({row[end.column] for row in found}), after=False)
+    refused = frozenset(i for i in ids if sides[i] == OURS)
+    wanted = sorted({rows[i][end.column] for i in ids if sides[i] == THEIRS})
+    if refused:
+        findings.revised[edge.table_key] = merge.without(refused)
+    if wanted:
+        back = nodes.rows(wanted, after=False)
         findings.revised[end.node_key] = _current(changes, findings, end.node_key).also(rows=back)
 
 
@@ -154,15 +157,20 @@ def _standing_edges(edge: EdgeType, end: End, changes: Changes, decisions: Decis
     found = _kept_rows_at(edge, end, gone, merge, changes)
     if not found:
         return
-    side = decisions.side(ConflictKind.ORPHAN_EDGE, edge)
+    dropped: set[str] = set()
+    kept: set[str] = set()
     for row in found:
+        side = decisions.side(ConflictKind.ORPHAN_EDGE, edge, row["id"], ours=public_row(edge, row))
         findings.conflicts.append(_orphan(edge, end, row, ours=row, side=side))
-    if side == THEIRS:
-        findings.revised[edge.table_key] = merge.also(dropped=frozenset(row["id"] for row in found))
-    elif side == OURS:
-        kept = frozenset(row[end.column] for row in found)
+        if side == THEIRS:
+            dropped.add(row["id"])
+        elif side == OURS:
+            kept.add(row[end.column])
+    if dropped:
+        findings.revised[edge.table_key] = merge.also(dropped=frozenset(dropped))
+    if kept:
         node_merge = _current(changes, findings, end.node_key)
-        findings.revised[end.node_key] = node_merge.without(kept)
+        findings.revised[end.node_key] = node_merge.without(frozenset(kept))
 
 
 def _kept_rows_at(edge: EdgeType, end: End, nodes: frozenset[str], merge: TableMerge, changes: Changes) -> list[Row]:

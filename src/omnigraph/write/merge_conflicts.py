@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from omnigraph.errors import InvalidArgument
+from omnigraph.json_values import json_value
 from omnigraph.schema.catalog import EntityType
 
 OURS, THEIRS = "ours", "theirs"
+Image = dict[str, Any] | None
 
 
 class ConflictKind(StrEnum):
@@ -53,8 +55,25 @@ class Conflict:
     resolution: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """For `--json` and HTTP bodies."""
-        return {**asdict(self), "kind": str(self.kind)}
+        """For `--json`, files and HTTP bodies: values that JSON can carry."""
+        return {name: json_value(value) for name, value in {**asdict(self), "kind": str(self.kind)}.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolution:
+    """The side that wins in one conflict, between the values that it was chosen for, as JSON has them."""
+
+    kind: str
+    table_key: str
+    entity_id: str
+    side: str
+    ours: Any = None
+    theirs: Any = None
+
+    @property
+    def place(self) -> tuple[str, str, str]:
+        """Which conflict is meant."""
+        return self.kind, self.table_key, self.entity_id
 
 
 Strategy = str | Mapping[str, str] | None
@@ -62,17 +81,19 @@ Strategy = str | Mapping[str, str] | None
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """A checked strategy: which side wins, for everything or by type or kind of conflict."""
+    """Which side wins: for single conflicts, by type or kind of conflict, or for everything."""
 
     everywhere: str | None
     chosen: Mapping[str, str]
+    single: Mapping[tuple[str, str, str], Resolution] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, strategy: Strategy) -> Decisions:
+    def of(cls, strategy: Strategy, resolutions: Sequence[Resolution] = ()) -> Decisions:
         """From what a caller wrote: `"ours"`, or `{"DivergentUpdate": "theirs", "Person": "ours"}`."""
+        single = {each.place: each for each in resolutions}
         if strategy is None or isinstance(strategy, str):
             _require_side(strategy)
-            return cls(strategy, {})
+            return cls(strategy, {}, single)
         kinds = {str(kind).lower(): str(kind) for kind in ConflictKind}
         chosen = {}
         for name, side in strategy.items():
@@ -83,10 +104,18 @@ class Decisions:
                     f"a {kind} has no side to choose", hint="change one of the branches so that it does not arise"
                 )
             chosen[kind or str(name)] = side
-        return cls(None, chosen)
+        return cls(None, chosen, single)
 
-    def side(self, kind: ConflictKind, entity: EntityType) -> str | None:
-        """The side that wins, or None when nobody said. A type is more particular than a kind."""
+    def side(
+        self, kind: ConflictKind, entity: EntityType, entity_id: str, *, ours: Image = None, theirs: Image = None
+    ) -> str | None:
+        """The side that wins, or None when nobody said. An entity is more particular than its type, a type than a kind.
+
+        What was decided about other values than these two is not decided.
+        """
+        single = self.single.get((str(kind), entity.table_key, entity_id))
+        if single is not None and (json_value(ours), json_value(theirs)) == (single.ours, single.theirs):
+            return single.side
         for name in (entity.table_key, entity.name, str(kind)):
             if name in self.chosen:
                 return self.chosen[name]

@@ -108,8 +108,9 @@ def merge_table(
                 composed[entity_id] = joined
                 continue
         kind = _kind(base, mine, other)
-        side = decisions.side(kind, entity)
-        conflicts.append(_conflict(entity, entity_id, kind, base, mine, other, side))
+        images = [None if row is None else public_row(entity, row) for row in (base, mine, other)]
+        side = decisions.side(kind, entity, entity_id, ours=images[1], theirs=images[2])
+        conflicts.append(_conflict(entity, entity_id, kind, images, side))
         if side == THEIRS and other is None:
             dropped.add(entity_id)
         elif side == THEIRS:
@@ -145,10 +146,8 @@ _MESSAGES = {
 
 
 def _conflict(
-    entity: EntityType, entity_id: str, kind: ConflictKind, base: Row | None, mine: Row | None, other: Row | None,
-    side: str | None,
-) -> Conflict:  # fmt: skip
-    images = [None if row is None else public_row(entity, row) for row in (base, mine, other)]
+    entity: EntityType, entity_id: str, kind: ConflictKind, images: Sequence[Row | None], side: str | None
+) -> Conflict:
     return Conflict(
         kind=kind, entity_kind=entity.kind, type_name=entity.name, entity_id=entity_id,
         message=f"{entity.name} {entity_id!r}: {_MESSAGES[kind]}", base=images[0], ours=images[1], theirs=images[2],

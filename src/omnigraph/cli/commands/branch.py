@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from omnigraph.cli import options
-from omnigraph.cli.changes_text import conflict_count, conflict_json, print_conflicts
+from omnigraph.cli.changes_text import conflict_count, print_conflicts
 from omnigraph.cli.commands.undo import print_restored
 from omnigraph.cli.failures import FAILED
 from omnigraph.cli.output import clean, commit_json, note, print_json, print_line
 from omnigraph.errors import MergeConflict
 
 if TYPE_CHECKING:
+    from omnigraph.graph import Graph
     from omnigraph.write.merge import MergeResult
+    from omnigraph.write.merge_conflicts import Conflict
 
 app = options.group("Lines of history that do not disturb each other.")
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The branch.", show_default=False)]
@@ -106,6 +109,13 @@ def merge(
     property_level: Annotated[
         bool, typer.Option("--property-level", help="Join edits of one entity that touch different properties.")
     ] = False,
+    conflicts: Annotated[
+        str | None,
+        typer.Option("--conflicts", metavar="FILE", help="Write open conflicts here, to fill in which side wins."),
+    ] = None,
+    resolutions: Annotated[
+        str | None, typer.Option("--resolutions", metavar="FILE", help="Such a file, filled in: it decides them.")
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would happen.")] = False,
     delete_branch: Annotated[bool, typer.Option("--delete-branch", help="Delete SOURCE afterwards.")] = False,
     message: options.Message = None,
@@ -120,14 +130,16 @@ def merge(
     try:
         result = graph.branches.merge(
             source, into, _strategy(strategy or []), dry_run, delete_branch, property_level, actor, message,
-            engine=engine.value,
+            engine=engine.value, resolutions=resolutions,
         )  # fmt: skip
     except MergeConflict as error:
+        _keep(graph, conflicts, error.conflicts)
         if json:
             raise
         print_conflicts(error.conflicts)
         note(f"error: {error}")
         raise typer.Exit(FAILED) from error
+    _keep(graph, conflicts, result.open_conflicts)
     if json:
         print_json(_merge_json(result, actor))
         return
@@ -140,6 +152,13 @@ def merge(
         print_line(f"deleted branch {source}")
     if result.branch_delete_error:
         note(f"warning: branch {source} was not deleted: {result.branch_delete_error}")
+
+
+def _keep(graph: Graph, path: str | None, conflicts: Sequence[Conflict]) -> None:
+    """Write conflicts to a file, if one is named."""
+    if path is not None:
+        count = graph.branches.write_conflicts(path, conflicts)
+        note(f'{conflict_count(count)} written to {clean(path)}: set each `resolution` to "ours" or "theirs"')
 
 
 def _strategy(given: list[str]) -> str | dict[str, str] | None:
@@ -158,7 +177,7 @@ def _merge_json(result: MergeResult, actor: str | None) -> dict[str, Any]:
         "target": result.target,
         "outcome": result.outcome,
         "base_commit_id": result.base_commit_id,
-        "conflicts": [conflict_json(c) for c in result.conflicts],
+        "conflicts": [c.as_dict() for c in result.conflicts],
         "commit": commit_json(result.commit) if result.commit else None,
         "actor_id": actor,
         "branch_deleted": result.branch_deleted,

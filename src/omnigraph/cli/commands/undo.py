@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from omnigraph.cli import options
-from omnigraph.cli.changes_text import conflict_count, conflict_json, print_conflicts
+from omnigraph.cli.changes_text import conflict_count, print_conflicts
 from omnigraph.cli.failures import FAILED
 from omnigraph.cli.output import clean, commit_json, note, print_json, print_line
 from omnigraph.errors import MergeConflict
@@ -157,6 +157,6 @@ def _json(result: MergeResult) -> dict[str, Any]:
         "source": result.source,
         "target": result.target,
         "outcome": result.outcome,
-        "conflicts": [conflict_json(conflict) for conflict in result.conflicts],
+        "conflicts": [conflict.as_dict() for conflict in result.conflicts],
         "commit": commit_json(result.commit) if result.commit else None,
     }

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import codecs
+import csv
+import io
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,10 +12,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
-from omnigraph.errors import InvalidArgument, Violation
+from omnigraph.errors import DataError, InvalidArgument, Violation
 from omnigraph.write.validation import Findings
 
 BLOCK_BYTES = 8 << 20
+_LONGEST_VALUE = 2**31 - 1
 _HINT = "a value that holds the delimiter or a line end stands in quotes"
 
 
@@ -67,10 +70,15 @@ PLAIN = CsvDialect()
 
 
 class _CheckedText:
-    """The bytes of a stream, refused where they are no UTF-8: pyarrow cannot name a torn row that is no text."""
+    """The bytes of a stream, refused where they are no UTF-8: pyarrow cannot name a torn row that is no text.
 
-    def __init__(self, stream: Any) -> None:
+    `quotes` counts the quotes that were read.
+    """
+
+    def __init__(self, stream: Any, quote: str) -> None:
         self._stream = stream
+        self._quote = quote.encode()
+        self.quotes = 0
         self._decoder = codecs.getincrementaldecoder("utf-8")()
         self._offset = 0
         self.closed = False
@@ -84,6 +92,7 @@ class _CheckedText:
             at = max(self._offset + error.start, 0)
             raise ValueError(f"byte {at} is no UTF-8; if the file has another encoding, name it") from None
         self._offset += len(data)
+        self.quotes += data.count(self._quote) if self._quote else 0
         return data
 
     def close(self) -> None:
@@ -93,7 +102,7 @@ class _CheckedText:
 
 def _checked(stream: Any, dialect: CsvDialect) -> Any:
     """Other encodings than UTF-8 are decoded, and thereby checked, before pyarrow parses them."""
-    return _CheckedText(stream) if codecs.lookup(dialect.encoding).name == "utf-8" else stream
+    return _CheckedText(stream, dialect.quote) if codecs.lookup(dialect.encoding).name == "utf-8" else stream
 
 
 def csv_tables(
@@ -112,8 +121,9 @@ def csv_tables(
         return "skip"
 
     with opened() as stream:
+        text = _checked(stream, dialect)
         reader = pacsv.open_csv(
-            _checked(stream, dialect),
+            text,
             read_options=_read_options(dialect, names),
             parse_options=_parse_options(dialect, note),
             convert_options=pacsv.ConvertOptions(
@@ -125,6 +135,31 @@ def csv_tables(
         for batch in reader:
             numbers, row = _numbers(row, batch.num_rows, torn)
             yield pa.Table.from_batches([batch]), numbers
+    if isinstance(text, _CheckedText) and text.quotes % 2 and not dialect.escape:
+        _require_closed_quotes(opened, dialect, path)
+
+
+def _require_closed_quotes(opened: Callable[[], Any], dialect: CsvDialect, path: str) -> None:
+    """Refuse a file that ends inside a quoted value: pyarrow takes all that follows the quote for the value.
+
+    An odd quote may also stand inside a value without quotes, where it is a character like others.
+    """
+    limit = csv.field_size_limit(_LONGEST_VALUE)
+    row = 1
+    try:
+        with opened() as stream:
+            lines = io.TextIOWrapper(stream, encoding="utf-8", newline="")
+            for _ in csv.reader(lines, delimiter=dialect.delimiter, quotechar=dialect.quote, strict=True):
+                row += 1
+    except csv.Error as error:
+        if "unexpected end of data" not in str(error):
+            return
+        raise DataError(
+            f"{path}:{row}: a quoted value is not closed before the file ends", path=path, row=row,
+            hint="close the quote; a quote inside a quoted value is written twice",
+        ) from None  # fmt: skip
+    finally:
+        csv.field_size_limit(limit)
 
 
 def csv_columns(opened: Callable[[], Any], dialect: CsvDialect) -> list[str]:
