@@ -115,6 +115,10 @@ class Graph:
         copy_graph(found._repository, GraphRoot.parse(target), fresh=True)
         return cls.open(target)
 
+    def __repr__(self) -> str:
+        mode = "read-only, " if self._store.read_only else ""
+        return f"<Graph {self.uri} ({mode}{'local' if self._store.root.is_local else 'remote'})>"
+
     @property
     def uri(self) -> str:
         """Where the graph lies."""
