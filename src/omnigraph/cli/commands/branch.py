@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from omnigraph.cli import options
+from omnigraph.cli import completion, options
 from omnigraph.cli.changes_text import conflict_count, print_conflicts
 from omnigraph.cli.commands.undo import print_restored
 from omnigraph.cli.failures import FAILED
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from omnigraph.write.merge_conflicts import Conflict
 
 app = options.group("Lines of history that do not disturb each other.")
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The branch.", show_default=False)]
+Name = Annotated[
+    str,
+    typer.Argument(metavar="NAME", help="The branch.", show_default=False, autocompletion=completion.branches),
+]
 
 
 @app.command("create")
@@ -95,7 +98,12 @@ def reset(
 
 @app.command("merge")
 def merge(
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help="The branch to merge.", show_default=False)],
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOURCE", help="The branch to merge.", show_default=False, autocompletion=completion.branches
+        ),
+    ],
     *,
     into: Annotated[str, typer.Option("--into", metavar="TARGET", help="The branch to merge into.")] = "main",
     strategy: Annotated[
