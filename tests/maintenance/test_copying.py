@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import shutil
 from pathlib import Path
 
 import pytest
@@ -59,6 +61,22 @@ def test_a_backup_is_the_graph_and_follows_it(graph: Graph, tmp_path: Path) -> N
     check_every_version(str(tmp_path / "copy"))
 
 
+def test_what_is_named_is_there_before_its_name(graph: Graph, tmp_path: Path) -> None:
+    graph.maintenance.backup(tmp_path / "copy")
+    written = {
+        path.relative_to(tmp_path / "copy").as_posix(): path.stat().st_mtime_ns
+        for path in (tmp_path / "copy").rglob("*") if path.is_file()
+    }  # fmt: skip
+    main = written.pop("__refs/main/000000.json")
+    names = [at for path, at in written.items() if path.startswith(("__refs/", "__tags/"))]
+    versions = [at for path, at in written.items() if path.startswith("__manifest/") and "/_versions/" in path]
+    files = [at for path, at in written.items() if not (at in names or at in versions)]
+    assert len(files) > len(versions) > len(names) > 0
+    assert max(files) <= min(versions)
+    assert max(versions) <= min(names)
+    assert max(names) <= main
+
+
 def test_a_clone_lives_on_its_own(graph: Graph, tmp_path: Path) -> None:
     before = whole(graph)
     clone = Graph.clone(graph.uri, tmp_path / "clone")
@@ -88,13 +106,21 @@ def test_between_stores_and_back(graph: Graph, tmp_path: Path, s3: S3Server) -> 
 
 def test_what_is_no_copy_is_left_alone(graph: Graph, tmp_path: Path) -> None:
     graph.maintenance.backup(tmp_path / "copy")
+    shutil.copytree(tmp_path / "copy", tmp_path / "second")
+    Graph.open(tmp_path / "second").load({"Person": people("written there")}, branch="dev/one")
+    with pytest.raises(InvalidArgument, match="is no copy of"):
+        graph.maintenance.backup(tmp_path / "second")
     Graph.open(tmp_path / "copy").load({"Person": people("written there")})
     files = files_below(Graph.open(tmp_path / "copy", mode="ro"))
     with pytest.raises(InvalidArgument, match="is no copy of"):
         graph.maintenance.backup(tmp_path / "copy")
-    Graph.init(tmp_path / "other", "node Other { name: String @key }")
+    Graph.init(tmp_path / "other", graph.schema.show())
     with pytest.raises(InvalidArgument, match="is no copy of"):
         graph.maintenance.backup(tmp_path / "other")
+    shutil.copytree(tmp_path / "copy", tmp_path / "diverged")
+    graph.load({"Person": people("written here")})
+    with pytest.raises(InvalidArgument, match="is no copy of"):
+        graph.maintenance.backup(tmp_path / "diverged")
     with pytest.raises(InvalidArgument, match="holds something already"):
         Graph.clone(graph.uri, tmp_path / "copy")
     with pytest.raises(InvalidArgument, match="onto itself"):
@@ -109,8 +135,8 @@ def test_what_is_no_copy_is_left_alone(graph: Graph, tmp_path: Path) -> None:
     assert files_below(Graph.open(tmp_path / "copy", mode="ro")) == files
 
 
-@pytest.mark.parametrize("after", [1, 5, 20, 40])
-def test_a_copy_that_was_cut_short_is_finished(graph: Graph, tmp_path: Path, after: int) -> None:
+def cut_short(graph: Graph, target: Path, after: int) -> None:
+    """A backup whose process dies after so many objects."""
     seen: list[int] = []
 
     def crash(count: int) -> None:
@@ -119,13 +145,38 @@ def test_a_copy_that_was_cut_short_is_finished(graph: Graph, tmp_path: Path, aft
             raise Crash
 
     with pytest.raises(Crash):
-        graph.maintenance.backup(tmp_path / "copy", progress=crash)
+        graph.maintenance.backup(target, progress=crash)
+
+
+@pytest.mark.parametrize("left", [1, 2, 3, 5, 10, 30])
+def test_a_copy_that_was_cut_short_is_finished(graph: Graph, tmp_path: Path, left: int) -> None:
+    total = graph.maintenance.backup(tmp_path / "whole").objects_copied
+    cut_short(graph, tmp_path / "copy", total - left)
+    with contextlib.suppress(OmnigraphError):  # no graph yet, or main is complete
+        assert contents(Graph.open(tmp_path / "copy", mode="ro")) == contents(graph)
+    shutil.copytree(tmp_path / "copy", tmp_path / "probe")
     with pytest.raises(OmnigraphError):
-        Graph.open(tmp_path / "copy", mode="ro")
+        Graph.open(tmp_path / "probe").load({"Person": people("early")})
     report = graph.maintenance.backup(tmp_path / "copy")
     assert report.is_clean
     assert report.objects_skipped > 0
     assert whole(Graph.open(tmp_path / "copy", mode="ro")) == whole(graph)
+
+
+def test_a_copy_that_was_not_brought_up_to_date_is_as_it_was(graph: Graph, tmp_path: Path) -> None:
+    graph.maintenance.backup(tmp_path / "copy")
+    shutil.copytree(tmp_path / "copy", tmp_path / "probe")
+    before = contents(graph)
+    graph.load({"Person": people("later")})
+    graph.branches.create("new")
+    total = graph.maintenance.backup(tmp_path / "probe").objects_copied
+    states = []
+    for after in range(1, total):
+        shutil.copytree(tmp_path / "copy", tmp_path / f"{after}")
+        cut_short(graph, tmp_path / f"{after}", after)
+        states.append(contents(Graph.open(tmp_path / f"{after}", mode="ro")))
+    assert states[0] == before
+    assert all(state in (before, contents(graph)) for state in states)
 
 
 def test_commits_beside_a_copy_are_in_it_or_not(graph: Graph, tmp_path: Path) -> None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain, groupby
 
-from omnigraph.errors import HistoricalVersionReclaimed, InvalidArgument
+from omnigraph.errors import HistoricalVersionReclaimed, InvalidArgument, OmnigraphError
 from omnigraph.maintenance.fsck import Problem, fsck
 from omnigraph.storage.layout import (
     AUDIT,
@@ -26,6 +27,7 @@ from omnigraph.storage.layout import (
     moved_path,
 )
 from omnigraph.storage.objects import ObjectInfo, ObjectStore
+from omnigraph.versioning.ancestry import Lineage
 from omnigraph.versioning.claims import MAIN, claim_path
 from omnigraph.versioning.repository import Repository
 from omnigraph.versioning.store import GraphStore
@@ -33,7 +35,6 @@ from omnigraph.write.create import require_outside
 
 _CONTENT = ("nodes", "edges", SCHEMAS, HISTORY, CHANGES, LEDGERS, LOADS, AUDIT)
 _ROOTS = (MANIFEST, TAGS, REFS)
-"""In the order in which they are copied: states before the names that make them count."""
 _MUTABLE = "latest_version_hint.json"
 _BATCH = 64
 Progress = Callable[[int], None]
@@ -78,12 +79,13 @@ def copy_graph(
     there = {info.path: info for prefix in (*_CONTENT, *_ROOTS) for info in copy.objects.list(f"{prefix}/")}
     if there and fresh:
         raise InvalidArgument(f"{target.uri} holds something already", hint="name an empty place, or use `backup`")
-    _require_same_line(source, target, [each for part in (content, *roots.values()) for each in part], there)
+    if there:
+        _require_earlier_copy(repository, copy, [*content, *chain(*roots.values())], there)
     copy.objects.create_root()
     run = _Run(source.objects, copy, there, progress or _silent)
     run.copy(content)
-    for prefix in _ROOTS:
-        run.copy(sorted(roots[prefix], key=_place))
+    for _, phase in groupby(sorted(chain(*roots.values()), key=_phase), key=_phase):
+        run.copy(phase)
     named = {each.path for prefix in (TAGS, REFS) for each in roots[prefix]}
     gone = [path for path in there if path.startswith((f"{TAGS}/", f"{REFS}/")) and path not in named]
     copy.objects.delete(gone)
@@ -108,28 +110,44 @@ def _objects(source: GraphStore, prefix: str, target: GraphRoot) -> list[_Object
     return [_Object(info.path, moved_path(info.path, source.root, target), info.size) for info in found]
 
 
-def _require_same_line(
-    source: GraphStore, target: GraphRoot, listed: Sequence[_Object], there: dict[str, ObjectInfo]
+def _require_earlier_copy(
+    repository: Repository, copy: GraphStore, listed: Sequence[_Object], there: dict[str, ObjectInfo]
 ) -> None:
     """Refuse a place with another graph, or with a copy that has been written to or is newer than this source."""
-    newest = min((info.path for info in listed if _is_state(info.path)), default="")  # names of versions count down
-    sizes = {info.path: info.size for info in listed}
+    sizes = {each.path: each.size for each in listed}
+    newest: dict[str, str] = {}  # names of versions count down
+    for path in sizes:
+        if _is_state(path):
+            branch = path.rpartition("/")[0]
+            newest[branch] = min(path, newest.get(branch, path))
     for path, info in there.items():
-        differs = path in sizes and sizes[path] != info.size and not path.endswith(_MUTABLE)
-        if differs or (_is_state(path) and path < newest):
-            raise InvalidArgument(
-                f"{target.uri} is no copy of {source.root.uri}: {path} is not the same there",
-                hint="a backup is not written to; name an empty place for a new one",
-            )
+        differs = sizes.get(path, info.size) != info.size and not path.endswith(_MUTABLE)
+        if differs or (_is_state(path) and path < newest.get(path.rpartition("/")[0], path)):
+            raise _no_copy(repository, copy, f"{path} is not the same there")
+    try:
+        head = Repository(GraphStore(copy.root, read_only=True)).head(MAIN).head
+    except OmnigraphError:  # a copy that was cut short
+        return
+    if head not in Lineage(repository.store.objects, repository.head(MAIN), {}):
+        raise _no_copy(repository, copy, f"commit {head}, the head of main there, is not in its history")
+
+
+def _no_copy(repository: Repository, copy: GraphStore, why: str) -> InvalidArgument:
+    return InvalidArgument(
+        f"{copy.root.uri} is no copy of {repository.store.root.uri}: {why}",
+        hint="a backup is not written to; name an empty place for a new one",
+    )
 
 
 def _is_state(path: str) -> bool:
-    return path.startswith(f"{MANIFEST}/_versions/") and path.endswith(".manifest")
+    return path.startswith(f"{MANIFEST}/") and "/_versions/" in path and path.endswith(".manifest")
 
 
-def _place(info: _Object) -> tuple[bool, bool, str]:
-    """Data before the versions that name it, and main's claim, without which there is no graph, at the very end."""
-    return info.path == claim_path(MAIN, 0), "/_versions/" in info.path, info.path
+def _phase(info: _Object) -> int:
+    """Files of states, the versions that name them, names of branches and tags, and what makes it all a graph."""
+    if info.path.startswith(f"{MANIFEST}/"):
+        return int("/_versions/" in info.path)
+    return 3 if info.path == claim_path(MAIN, 0) else 2
 
 
 class _Run:
@@ -143,7 +161,7 @@ class _Run:
         self.objects = self.bytes = self.skipped = 0
 
     def copy(self, infos: Iterable[_Object]) -> None:
-        """Copy what is not there, in order: a batch is durable before the next one begins."""
+        """Copy what is not there, several at a time, and make it durable."""
         wanted = []
         for info in infos:
             known = self._there.get(info.path)
