@@ -60,6 +60,8 @@ class Schema:
 
 
 def _text(schema: str | os.PathLike[str], path: str | None) -> tuple[str, str | None]:
-    """A schema and the path that errors name."""
+    """A schema and the path that errors name. Words that end in no `.pg` are a text, if a wrong one."""
+    if isinstance(schema, str) and " " in schema and not schema.endswith(".pg"):
+        return schema, path
     text, found = text_of(schema, "schema", ".pg")
     return text, path or found

@@ -96,6 +96,15 @@ def reset(
     print_restored(result, f"{name} to {at or 'main'}", dry_run=dry_run, json=json)
 
 
+ConflictFile = Annotated[
+    str | None,
+    typer.Option("--conflicts", metavar="FILE", help="Write open conflicts here, to fill in which side wins."),
+]
+ResolutionFile = Annotated[
+    str | None, typer.Option("--resolutions", metavar="FILE", help="Such a file, filled in: it decides them.")
+]
+
+
 @app.command("merge")
 def merge(
     source: Annotated[
@@ -117,13 +126,8 @@ def merge(
     property_level: Annotated[
         bool, typer.Option("--property-level", help="Join edits of one entity that touch different properties.")
     ] = False,
-    conflicts: Annotated[
-        str | None,
-        typer.Option("--conflicts", metavar="FILE", help="Write open conflicts here, to fill in which side wins."),
-    ] = None,
-    resolutions: Annotated[
-        str | None, typer.Option("--resolutions", metavar="FILE", help="Such a file, filled in: it decides them.")
-    ] = None,
+    conflicts: ConflictFile = None,
+    resolutions: ResolutionFile = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would happen.")] = False,
     delete_branch: Annotated[bool, typer.Option("--delete-branch", help="Delete SOURCE afterwards.")] = False,
     message: options.Message = None,
