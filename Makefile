@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+DEMO_STAMP := $(VENV)/.installed-demo
 
 .PHONY: help install demo tour test test-fast test-slow test-spark-smoke test-spark-versions mutants check format lint types bench bench-quick clean
 
@@ -15,9 +16,15 @@ $(STAMP): pyproject.toml
 	@$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $(STAMP)
 
+$(DEMO_STAMP): pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@test -f $(STAMP) || { echo "Installing omnigraph with Spark and a JVM into $(VENV), about 1 GB on disk:"; \
+		$(BIN)/python -m pip install --disable-pip-version-check --editable '.[spark,shell]'; }
+	@touch $(DEMO_STAMP)
+
 install: $(STAMP) ## create .venv and install omnigraph with everything its tests need
 
-demo: $(STAMP) ## load a graph with Spark, ask, branch, merge and time-travel, with readable output
+demo: $(DEMO_STAMP) ## load a graph with Spark, ask, branch, merge and time-travel; leaves the graph in demo/
 	@$(BIN)/python examples/demo.py
 
 tour: $(STAMP) ## five queries of growing difficulty on a social graph, with timings
@@ -62,4 +69,4 @@ bench-quick: $(STAMP) ## every scenario at small sizes, to see that it runs; wri
 	OMNIGRAPH_BENCH_QUICK=1 $(BIN)/python -m benchmarks.run
 
 clean: ## remove the virtual environment and caches
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache demo

@@ -1,6 +1,6 @@
 """A tour in a minute: load a graph with Spark, ask it, branch and merge it, travel in time, write from two processes.
 
-Run it with `make demo`, or `python examples/demo.py`. It works in a temporary directory and leaves nothing behind.
+Run it with `make demo` or `python examples/demo.py [FOLDER]`. It leaves a graph in `demo/`; the next run makes it anew.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import os
 import shlex
 import shutil
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -31,8 +30,19 @@ COMMITS_EACH = 20
 out = Console(highlight=False, soft_wrap=True)
 
 
+began: list[tuple[str, float]] = []
+"""The steps, and when each began."""
+
+
 def step(title: str) -> None:
+    end_step()
+    began.append((title.partition(":")[0], time.perf_counter()))
     out.print(f"\n[bold cyan]{title}[/]")
+
+
+def end_step() -> None:
+    if began:
+        out.print(f"  [dim]({time.perf_counter() - began[-1][1]:.1f} s)[/]")
 
 
 def say(text: str) -> None:
@@ -63,7 +73,7 @@ def create_and_load(directory: Path) -> Graph:
     say(f"{len(files)} files: {', '.join(files)}")
     job = shutil.copy(SAMPLE / "pipeline.yaml", directory)
     cli("pipeline", "validate", job)
-    say("Starting Spark takes a few seconds.")
+    say("Starting Spark takes a few seconds, whatever the size of the load.")
     cli("pipeline", "run", job, "--master", "local[2]")
     graph = Graph.open(uri)
     report = graph.maintenance.repair()
@@ -164,6 +174,13 @@ def name_a_state(graph: Graph) -> None:
     cli("log", "--graph", "--all")
 
 
+def take_back(graph: Graph) -> None:
+    step("7. Take one commit back: the new license goes, everything else stays")
+    cli("revert", "main", "--as", "legal", "--quiet")
+    name = graph.rows("Package")["name"][0].as_py()
+    say(f"{name} is licensed under [bold]{graph.entity_at('Package', name)['license']}[/] again.")
+
+
 def publish_releases(uri: str, writer: str) -> None:
     """One writer process: each commit adds a release and the edge to its package."""
     graph = Graph.open(uri)
@@ -175,15 +192,15 @@ def publish_releases(uri: str, writer: str) -> None:
 
 
 def write_from_two_processes(graph: Graph) -> None:
-    step(f"7. Two processes write to main at once, {COMMITS_EACH} commits each, a node and an edge in every commit")
-    began = time.perf_counter()
+    step(f"8. Two processes write to main at once, {COMMITS_EACH} commits each, a node and an edge in every commit")
+    start = time.perf_counter()
     spawn = multiprocessing.get_context("spawn")
     processes = [spawn.Process(target=publish_releases, args=(graph.uri, writer)) for writer in WRITERS]
     for process in processes:
         process.start()
     for process in processes:
         process.join()
-    took = time.perf_counter() - began
+    took = time.perf_counter() - start
     if any(process.exitcode != 0 for process in processes):
         raise SystemExit("a writer failed")
     counts = {writer: len(graph.commits.list(actor=writer)) for writer in WRITERS}
@@ -197,26 +214,43 @@ def write_from_two_processes(graph: Graph) -> None:
 
 
 def preview_cleanup(graph: Graph) -> None:
-    step("8. Cleanup: what old versions could go, told before anything is deleted")
+    step("9. Cleanup: what old versions could go, told before anything is deleted")
     report = graph.maintenance.cleanup(keep=10, grace=0)
     say(
         f"Keeping 10 versions of each branch, tagged ones and merge bases: {report.manifest_versions_removed} could go."
     )
 
 
-def main() -> None:
-    with tempfile.TemporaryDirectory(prefix="omnigraph-demo-") as directory:
-        graph = create_and_load(Path(directory))
-        ask(graph, Path(directory))
-        try_something_on_a_branch(graph)
-        merge_with_a_conflict(graph)
-        travel_in_time(graph)
-        name_a_state(graph)
-        write_from_two_processes(graph)
-        preview_cleanup(graph)
-        graph.spark.session.stop()
-    out.print("\n[green]Done.[/] The graph was temporary. To keep one: `omnigraph init my.omni --schema schema.pg`.")
+NEXT = """\
+[green]Done[/] in {seconds:.0f} s. The graph is in {folder}/. Try it:
+
+  export OMNIGRAPH_STORE={folder}/supply-chain.omni
+  {program} log --graph --all
+  {program} query exposed --query {folder}/questions.gq --at as-imported
+  {program} diff main~1 main
+  {program} shell
+"""
+
+
+def main(folder: str = "demo") -> None:
+    directory = Path(folder)
+    directory.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(directory / "supply-chain.omni", ignore_errors=True)
+    start = time.perf_counter()
+    graph = create_and_load(directory)
+    ask(graph, directory)
+    try_something_on_a_branch(graph)
+    merge_with_a_conflict(graph)
+    travel_in_time(graph)
+    name_a_state(graph)
+    take_back(graph)
+    write_from_two_processes(graph)
+    preview_cleanup(graph)
+    end_step()
+    graph.spark.session.stop()
+    program = os.path.relpath(Path(sys.executable).parent / "omnigraph")
+    out.print("\n" + NEXT.format(seconds=time.perf_counter() - start, folder=folder, program=program))
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:2])

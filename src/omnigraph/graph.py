@@ -27,6 +27,7 @@ from omnigraph.handles.queries import Queries, source_of, text_of
 from omnigraph.handles.recovery import RecoveryLog
 from omnigraph.handles.schema import Schema
 from omnigraph.handles.tags import TagNames
+from omnigraph.maintenance.copying import copy_graph
 from omnigraph.query import bind_params
 from omnigraph.query.ir import QueryIR
 from omnigraph.schema.catalog import Catalog
@@ -115,6 +116,18 @@ class Graph:
         if mode == "rw":
             graph._repository.recovery.run()
         return graph
+
+    @classmethod
+    def clone(cls, source: str | os.PathLike[str], target: str | os.PathLike[str]) -> Graph:
+        """Copy a graph, with its branches, tags and kept versions, to a place that is empty, and open the copy."""
+        found = cls(GraphStore(GraphRoot.parse(source), read_only=True))
+        found._repository.head(MAIN)
+        copy_graph(found._repository, GraphRoot.parse(target), fresh=True)
+        return cls.open(target)
+
+    def __repr__(self) -> str:
+        mode = "read-only, " if self._store.read_only else ""
+        return f"<Graph {self.uri} ({mode}{'local' if self._store.root.is_local else 'remote'})>"
 
     @property
     def uri(self) -> str:

@@ -37,8 +37,8 @@ OURS = {
     "execute": r"^task$|^SparkExecutor\(.*\)$",
     "optimize": r"^graph\.maintenance$|^(table_)?upkeep$",
     "restore": r"^(graph|undo)$",
-    "tags": r"^(self|graph|report|found|history|opened|options\.open_to_read\(.*\))$|(^|\.)_?repository$",
-    "branches": r"^(self|self\.graph|graph|report|found|history|checker|opened|options\.open_to_read\(.*\))$",
+    "tags": r"^(completion|self|graph|report|found|history|opened|options\.open_to_read\(.*\))$|(^|\.)_?repository$",
+    "branches": r"^(completion|(self\.)?graph|self|report|found|history|checker|opened|options\.open_to_read\(.*\))$",
 }
 """Receivers that are ours, by the method or property asked of them. `commit` as a property is the id of a commit."""
 

@@ -13,6 +13,7 @@ from omnigraph.errors import (
     DropNotAllowed,
     InvalidArgument,
     MissingEndpoint,
+    OmnigraphError,
     PlanMoved,
     SchemaChangeRefused,
     SchemaError,
@@ -313,3 +314,16 @@ def test_a_restore_on_a_branch_is_merged_with_its_rows(graph: Graph) -> None:
     assert ages(graph) == {"ann": 30, "bob": None, "cyd": 7, "dan": None}
     assert graph.rows("node:Pet").num_rows == 1
     check_every_version(graph.uri)
+
+
+def test_a_schema_may_be_a_file(tmp_path: Path) -> None:
+    graph = Graph.init(tmp_path / "g", "node Person { name: String @key }")
+    file = tmp_path / "next.pg"
+    file.write_text("node Person { name: String @key  age: I32? }")
+    assert graph.schema.plan(file) == graph.schema.plan(str(file)) == graph.schema.plan(file.read_text())
+    assert graph.schema.apply(file).applied
+    file.write_text("node Person { name: Strin @key }")
+    with pytest.raises(OmnigraphError, match=r"next\.pg:1:"):
+        graph.schema.plan(file)
+    with pytest.raises(OmnigraphError, match="there is no schema file"):
+        graph.schema.apply("nowhere.pg")

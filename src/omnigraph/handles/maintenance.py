@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 import warnings
+from collections.abc import Callable
 from typing import Annotated
 
 from omnigraph.errors import InvalidArgument
 from omnigraph.handles.arguments import AtLeast, Count, checked
 from omnigraph.handles.engines import Engine, find_engine
 from omnigraph.maintenance.cleanup import CleanupPolicy, CleanupReport, cleanup
+from omnigraph.maintenance.copying import CopyReport, copy_graph
 from omnigraph.maintenance.fsck import FsckReport, fsck
 from omnigraph.maintenance.indices import IndexReport, IndexStatus, ensure_indices, index_status
 from omnigraph.maintenance.optimize import OptimizeReport, Pace, optimize
@@ -17,6 +20,7 @@ from omnigraph.maintenance.repair import RepairReport, repair
 from omnigraph.maintenance.stats import GraphStats, stats
 from omnigraph.storage.compaction import TARGET_ROWS
 from omnigraph.storage.crew import HERE, Crew
+from omnigraph.storage.layout import GraphRoot
 from omnigraph.versioning.refs import MAIN
 from omnigraph.versioning.repository import Repository
 
@@ -61,6 +65,17 @@ class Maintenance:
             return HERE
         crew: Crew = find_engine(engine).crew(self._repository.store.root.uri)
         return crew
+
+    def backup(
+        self, target: str | os.PathLike[str], *, verify: bool = True, progress: Callable[[int], None] | None = None
+    ) -> CopyReport:
+        """Copy the graph, with its branches, tags and kept versions, to another place, beside writers.
+
+        A place that holds an earlier copy gets what is new. `verify` checks the copy like `fsck`; `progress` is called
+        with numbers of bytes.
+        """
+        place = GraphRoot.parse(target)
+        return copy_graph(self._repository, place, verify=verify, progress=progress)
 
     def repair(self, confirm: bool = False, *, force: bool = False) -> RepairReport:
         """Report damage, lost names and foreign drift; with `confirm`, restore and move away what is provable.

@@ -94,7 +94,7 @@ def add_properties(
 
 def _unknown_of(source: Any) -> str | None:
     given = source if isinstance(source, Files) else source[1]
-    found: str | None = getattr(given, "unknown", None)
+    found = given.unknown if isinstance(given, (Files, Rows, Changes)) else None  # a frame may have such a column
     if found == ADD and (isinstance(given, Changes) or (isinstance(given, Files) and given.cdc is not None)):
         raise InvalidArgument("unknown: add is not for change events", hint="add the property to the schema first")
     return found

@@ -65,6 +65,7 @@ HISTORY_FILE = re.compile(rf"{HISTORY}/[0-9]{{1,3}}-[0-9a-f]{{32}}\.json\.z")
 CHANGE_LIST = re.compile(_CHANGE_LIST)
 LEDGER = re.compile(rf"{LEDGERS}/{_TABLE.replace('/', '-')}/[0-9]{{1,20}}\.json")
 DATA_OBJECT = re.compile(rf"{_TABLE}(?:/{_SEGMENT}){{1,4}}|{_CHANGE_LIST}")
+_BRANCH_STATE = re.compile(rf"{MANIFEST}/tree/(.+?\.[0-9]{{6}}-[0-9A-Za-z]{{26}})/(.+)")
 _NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9._/-]*[A-Za-z0-9_-])?")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _S3_SEGMENT = re.compile(r"[A-Za-z0-9._=+@,:-]+")
@@ -199,6 +200,15 @@ def table_path(table_key: str, ulid: str) -> str:
 def manifest_path(native_branch: str | None) -> str:
     """Where the state of a branch lies; None is main."""
     return MANIFEST if native_branch is None else f"{MANIFEST}/tree/{quote(native_branch, safe='.')}"
+
+
+def moved_path(path: str, source: GraphRoot, target: GraphRoot) -> str:
+    """Where an object lies in another store. On object stores Lance does not quote a `/` in the name of a branch."""
+    found = _BRANCH_STATE.fullmatch(path)
+    if found is None or source.is_local == target.is_local:
+        return path
+    native = unquote(found[1])
+    return f"{MANIFEST}/tree/{quote(native, safe='.') if target.is_local else native}/{found[2]}"
 
 
 def is_name(name: str) -> bool:

@@ -43,6 +43,7 @@ from omnigraph.storage.options import client_timeout
 
 _PUT_ATTEMPTS = 4
 _PUT_PAUSE = 0.05
+_COPY_BYTES = 8 << 20
 _LIST_PAGE = _DELETED_TOGETHER = 1_000
 _TEMPORARY = re.compile(r"#\d+$")
 """Names that a local store gives to unfinished puts: listings hide them and nobody can address them."""
@@ -260,6 +261,29 @@ class ObjectStore:
                 return any(len(batch) > 0 for batch in obstore.list(self._store, prefix, chunk_size=1))
             except FileNotFoundError:
                 return False
+
+    def copy_to(self, path: str, other: ObjectStore, target: str) -> bool:
+        """Copy an object into another store, a piece at a time; False when it is not there any more.
+
+        It appears there whole, in place of what was there. `sync_files` of the other store makes it durable.
+        """
+        record("object copy")
+        self._sends("get")
+        other._sends("put")
+        with translated(f"copying {path}"):
+            try:
+                pieces = obstore.get(self._opened, path).stream(min_chunk_size=_COPY_BYTES)
+            except FileNotFoundError:
+                return False
+            writer = obstore.open_writer(other._opened, target, buffer_size=_COPY_BYTES)
+            for piece in pieces:
+                writer.write(piece)
+            writer.close()  # only now does it appear; a copy that fails before leaves nothing of that name
+        return True
+
+    def sync_files(self, paths: Iterable[str]) -> None:
+        """Make objects durable that were copied here."""
+        self._durability.sync_files(paths)
 
     def delete(self, paths: Iterable[str]) -> None:
         """Remove objects; one that is already gone is fine."""

@@ -118,7 +118,7 @@ def parse_changes(value: Any) -> Mapping[str, Any]:
     return given
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Snapshot:
     """A branch at one manifest version."""
 
@@ -127,6 +127,10 @@ class Snapshot:
     commit_id: str
     schema_hash: str
     tables: Mapping[str, TableEntry]
+
+    def __repr__(self) -> str:
+        rows = ", ".join(f"{key} {entry.row_count}" for key, entry in sorted(self.tables.items()))
+        return f"<Snapshot {self.branch}@{self.version} {self.commit_id}: {rows or 'no types'}>"
 
     def table(self, table_key: str) -> TableEntry:
         """The pin of one table."""

@@ -28,7 +28,7 @@ def create_graph(
     catalog = compile_schema(schema_text, mint, schema_path)
     store = GraphStore(root)
     _require_vacant(store)
-    _require_outside(root)
+    require_outside(root)
     store.objects.create_root()
     store.objects.probe_put_if_absent(f"{RECOVERY}/probe-{mint()}")
     commit_id = mint()
@@ -74,7 +74,7 @@ def _require_vacant(store: GraphStore) -> None:
         )
 
 
-def _require_outside(root: GraphRoot) -> None:
+def require_outside(root: GraphRoot) -> None:
     """Refuse a place inside another graph, whose cleanup would take what lies there for its own."""
     for parent in root.parents():
         if parent.is_local and not os.path.isdir(parent.uri):

@@ -22,6 +22,8 @@ from omnigraph.errors import (
     TypeNotFound,
     UnknownField,
 )
+from omnigraph.storage import failpoints
+from omnigraph.storage.failpoints import Point
 from tests.support.rows import company, knows, person, works_at
 
 ALL_TYPES = """
@@ -306,6 +308,20 @@ def test_expect_head(graph: Graph) -> None:
     assert caught.value.expected == head
     assert caught.value.actual == graph.commits.head().graph_commit_id
     assert graph.rows("node:Person").num_rows == 1
+
+
+def test_an_expected_head_that_moves_while_rows_are_staged_is_lost(graph: Graph) -> None:
+    head = graph.commits.head().graph_commit_id
+
+    def load_beside() -> None:
+        failpoints.arm(None)
+        graph.load([company("beside")])
+
+    failpoints.arm({Point.TABLE_STAGED: load_beside})
+    with pytest.raises(PreconditionFailed) as caught:
+        graph.load([person("late")], expect_head=head)
+    assert (caught.value.expected, caught.value.actual) == (head, graph.commits.head().graph_commit_id)
+    assert graph.rows("node:Person").num_rows == 0
 
 
 def test_an_iterator_is_loaded_once(graph: Graph) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from omnigraph.cli import options
+from omnigraph.cli import completion, options
 from omnigraph.cli.changes_text import conflict_count, print_conflicts
 from omnigraph.cli.commands.undo import print_restored
 from omnigraph.cli.failures import FAILED
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from omnigraph.write.merge_conflicts import Conflict
 
 app = options.group("Lines of history that do not disturb each other.")
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The branch.", show_default=False)]
+Name = Annotated[
+    str,
+    typer.Argument(metavar="NAME", help="The branch.", show_default=False, autocompletion=completion.branches),
+]
 
 
 @app.command("create")
@@ -93,9 +96,23 @@ def reset(
     print_restored(result, f"{name} to {at or 'main'}", dry_run=dry_run, json=json)
 
 
+ConflictFile = Annotated[
+    str | None,
+    typer.Option("--conflicts", metavar="FILE", help="Write open conflicts here, to fill in which side wins."),
+]
+ResolutionFile = Annotated[
+    str | None, typer.Option("--resolutions", metavar="FILE", help="Such a file, filled in: it decides them.")
+]
+
+
 @app.command("merge")
 def merge(
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help="The branch to merge.", show_default=False)],
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOURCE", help="The branch to merge.", show_default=False, autocompletion=completion.branches
+        ),
+    ],
     *,
     into: Annotated[str, typer.Option("--into", metavar="TARGET", help="The branch to merge into.")] = "main",
     strategy: Annotated[
@@ -109,13 +126,8 @@ def merge(
     property_level: Annotated[
         bool, typer.Option("--property-level", help="Join edits of one entity that touch different properties.")
     ] = False,
-    conflicts: Annotated[
-        str | None,
-        typer.Option("--conflicts", metavar="FILE", help="Write open conflicts here, to fill in which side wins."),
-    ] = None,
-    resolutions: Annotated[
-        str | None, typer.Option("--resolutions", metavar="FILE", help="Such a file, filled in: it decides them.")
-    ] = None,
+    conflicts: ConflictFile = None,
+    resolutions: ResolutionFile = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would happen.")] = False,
     delete_branch: Annotated[bool, typer.Option("--delete-branch", help="Delete SOURCE afterwards.")] = False,
     message: options.Message = None,

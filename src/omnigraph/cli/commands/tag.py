@@ -6,11 +6,13 @@ from typing import Annotated
 
 import typer
 
-from omnigraph.cli import options
+from omnigraph.cli import completion, options
 from omnigraph.cli.output import print_json, print_line, print_table, tag_json, time_text
 
 app = options.group("Names for states of the graph that should last.")
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The tag.", show_default=False)]
+Name = Annotated[
+    str, typer.Argument(metavar="NAME", help="The tag.", show_default=False, autocompletion=completion.tags)
+]
 
 
 @app.command("create")

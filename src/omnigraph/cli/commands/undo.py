@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from omnigraph.cli import options
+from omnigraph.cli import completion, options
 from omnigraph.cli.changes_text import conflict_count, print_conflicts
 from omnigraph.cli.failures import FAILED
 from omnigraph.cli.output import clean, commit_json, note, print_json, print_line
@@ -17,8 +17,18 @@ if TYPE_CHECKING:
     from omnigraph.write.merge import MergeResult
     from omnigraph.write.undo import RestoreResult
 
-CommitId = Annotated[str, typer.Argument(metavar="COMMIT", help="The commit: its id or a TARGET.", show_default=False)]
-Onto = Annotated[str, typer.Option("--branch", metavar="BRANCH", help="The branch that gets the commit.")]
+CommitId = Annotated[
+    str,
+    typer.Argument(
+        metavar="COMMIT", help="The commit: its id or a TARGET.", show_default=False, autocompletion=completion.targets
+    ),
+]
+Onto = Annotated[
+    str,
+    typer.Option(
+        "--branch", metavar="BRANCH", help="The branch that gets the commit.", autocompletion=completion.branches
+    ),
+]
 Side = Annotated[
     str | None,
     typer.Option(
@@ -76,7 +86,15 @@ def cherry_pick(
 
 def restore(
     *,
-    at: Annotated[str, typer.Option("--at", metavar="TARGET", help="The state to go back to, as for --at of reads.")],
+    at: Annotated[
+        str,
+        typer.Option(
+            "--at",
+            metavar="TARGET",
+            help="The state to go back to, as for --at of reads.",
+            autocompletion=completion.targets,
+        ),
+    ],
     branch: Onto = "main",
     types: Annotated[
         list[str] | None, typer.Option("--type", metavar="TYPE", help="Only rows of this type. May be repeated.")

@@ -1,0 +1,51 @@
+"""What the shell is offered after a key press: names of the graph that the command line names, or the environment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+import typer
+
+from omnigraph.cli.startup import import_arrow
+from omnigraph.errors import OmnigraphError
+
+if TYPE_CHECKING:
+    from omnigraph.graph import Graph
+
+STORE_VARIABLE = "OMNIGRAPH_STORE"
+
+
+def branches(context: typer.Context, incomplete: str) -> list[str]:
+    """Branches of the graph."""
+    return _offered(context, incomplete, lambda graph: [branch.name for branch in graph.branches.list()])
+
+
+def tags(context: typer.Context, incomplete: str) -> list[str]:
+    """Tags of the graph."""
+    return _offered(context, incomplete, lambda graph: [tag.name for tag in graph.tags.list()])
+
+
+def targets(context: typer.Context, incomplete: str) -> list[str]:
+    """Branches and tags: the targets that have names."""
+    return [*branches(context, incomplete), *tags(context, incomplete)]
+
+
+def types(context: typer.Context, incomplete: str) -> list[str]:
+    """Types of nodes and edges, at the head of main."""
+    return _offered(context, incomplete, lambda graph: [entity.name for entity in graph.catalog().entity_types])
+
+
+def _offered(context: typer.Context, incomplete: str, find: Callable[[Graph], Iterable[str]]) -> list[str]:
+    """Names that begin with what was typed. A graph that cannot be read offers none: a shell shows no errors here."""
+    uri = context.params.get("uri") or context.params.get("store") or os.environ.get(STORE_VARIABLE)
+    if not uri:
+        return []
+    import_arrow()
+    from omnigraph.graph import Graph
+
+    try:
+        return sorted(name for name in find(Graph.open(uri, mode="ro")) if name.startswith(incomplete))
+    except OmnigraphError:
+        return []

@@ -1,0 +1,191 @@
+"""Copying a graph to another place, on disk or on an object store, whole or what is new since the last copy.
+
+Almost everything in a store is written once under a name of its own, so an object that is there with the right size is
+copied already. What is listed first, names and manifests, is copied last: whatever a listed manifest names existed
+before it did. A copy that was cut short has either no claim of main, and is no graph, or the states that it had before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain, groupby
+
+from omnigraph.errors import HistoricalVersionReclaimed, InvalidArgument, OmnigraphError
+from omnigraph.maintenance.fsck import Problem, fsck
+from omnigraph.storage.layout import (
+    AUDIT,
+    CHANGES,
+    HISTORY,
+    LEDGERS,
+    LOADS,
+    MANIFEST,
+    REFS,
+    SCHEMAS,
+    TAGS,
+    GraphRoot,
+    moved_path,
+)
+from omnigraph.storage.objects import ObjectInfo, ObjectStore
+from omnigraph.versioning.ancestry import Lineage
+from omnigraph.versioning.claims import MAIN, claim_path
+from omnigraph.versioning.repository import Repository
+from omnigraph.versioning.store import GraphStore
+from omnigraph.write.create import require_outside
+
+_CONTENT = ("nodes", "edges", SCHEMAS, HISTORY, CHANGES, LEDGERS, LOADS, AUDIT)
+_ROOTS = (MANIFEST, TAGS, REFS)
+_MUTABLE = "latest_version_hint.json"
+_BATCH = 64
+Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyReport:
+    """What was copied. `skipped` objects were there already, `removed` ones were names that the source has no more."""
+
+    source: str
+    target: str
+    objects_copied: int
+    bytes_copied: int
+    objects_skipped: int
+    objects_removed: int
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether the copy was checked and nothing was found."""
+        return not self.problems
+
+
+def copy_graph(
+    repository: Repository, target: GraphRoot, *, fresh: bool = False, verify: bool = True,
+    progress: Progress | None = None,
+) -> CopyReport:  # fmt: skip
+    """Copy every kept version, branch and tag. `fresh` refuses a place that holds anything; else only what is new goes.
+
+    Writers of the source go on meanwhile: the copy is the source as it was when it began, or some moments later.
+    """
+    source = repository.store
+    if target == source.root:
+        raise InvalidArgument("a graph is not copied onto itself", hint="name another place")
+    copy = GraphStore(target)
+    require_outside(target)
+    for parent in source.root.parents():
+        if parent == target:
+            raise InvalidArgument(f"{target.uri} holds the graph {source.root.uri}", hint="name a place outside of it")
+    roots = {prefix: _objects(source, prefix, target) for prefix in _ROOTS}
+    content = [found for prefix in _CONTENT for found in _objects(source, prefix, target)]
+    there = {info.path: info for prefix in (*_CONTENT, *_ROOTS) for info in copy.objects.list(f"{prefix}/")}
+    if there and fresh:
+        raise InvalidArgument(f"{target.uri} holds something already", hint="name an empty place, or use `backup`")
+    if there:
+        _require_earlier_copy(repository, copy, [*content, *chain(*roots.values())], there)
+    copy.objects.create_root()
+    run = _Run(source.objects, copy, there, progress or _silent)
+    run.copy(content)
+    for _, phase in groupby(sorted(chain(*roots.values()), key=_phase), key=_phase):
+        run.copy(phase)
+    named = {each.path for prefix in (TAGS, REFS) for each in roots[prefix]}
+    gone = [path for path in there if path.startswith((f"{TAGS}/", f"{REFS}/")) and path not in named]
+    copy.objects.delete(gone)
+    found = fsck(Repository(GraphStore(target, read_only=True))).problems if verify else ()
+    return CopyReport(
+        source=source.root.uri, target=target.uri, objects_copied=run.objects, bytes_copied=run.bytes,
+        objects_skipped=run.skipped, objects_removed=len(gone), problems=found,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Object:
+    """An object of the source, and its path in the copy."""
+
+    listed: str
+    path: str
+    size: int
+
+
+def _objects(source: GraphStore, prefix: str, target: GraphRoot) -> list[_Object]:
+    found = source.objects.list(f"{prefix}/")
+    return [_Object(info.path, moved_path(info.path, source.root, target), info.size) for info in found]
+
+
+def _require_earlier_copy(
+    repository: Repository, copy: GraphStore, listed: Sequence[_Object], there: dict[str, ObjectInfo]
+) -> None:
+    """Refuse a place with another graph, or with a copy that has been written to or is newer than this source."""
+    sizes = {each.path: each.size for each in listed}
+    newest: dict[str, str] = {}  # names of versions count down
+    for path in sizes:
+        if _is_state(path):
+            branch = path.rpartition("/")[0]
+            newest[branch] = min(path, newest.get(branch, path))
+    for path, info in there.items():
+        differs = sizes.get(path, info.size) != info.size and not path.endswith(_MUTABLE)
+        if differs or (_is_state(path) and path < newest.get(path.rpartition("/")[0], path)):
+            raise _no_copy(repository, copy, f"{path} is not the same there")
+    try:
+        head = Repository(GraphStore(copy.root, read_only=True)).head(MAIN).head
+    except OmnigraphError:  # a copy that was cut short
+        return
+    if head not in Lineage(repository.store.objects, repository.head(MAIN), {}):
+        raise _no_copy(repository, copy, f"commit {head}, the head of main there, is not in its history")
+
+
+def _no_copy(repository: Repository, copy: GraphStore, why: str) -> InvalidArgument:
+    return InvalidArgument(
+        f"{copy.root.uri} is no copy of {repository.store.root.uri}: {why}",
+        hint="a backup is not written to; name an empty place for a new one",
+    )
+
+
+def _is_state(path: str) -> bool:
+    return path.startswith(f"{MANIFEST}/") and "/_versions/" in path and path.endswith(".manifest")
+
+
+def _phase(info: _Object) -> int:
+    """Files of states, the versions that name them, names of branches and tags, and what makes it all a graph."""
+    if info.path.startswith(f"{MANIFEST}/"):
+        return int("/_versions/" in info.path)
+    return 3 if info.path == claim_path(MAIN, 0) else 2
+
+
+class _Run:
+    """One copy: what has been done so far."""
+
+    def __init__(self, source: ObjectStore, copy: GraphStore, there: dict[str, ObjectInfo], progress: Progress) -> None:
+        self._source = source
+        self._copy = copy
+        self._there = there
+        self._progress = progress
+        self.objects = self.bytes = self.skipped = 0
+
+    def copy(self, infos: Iterable[_Object]) -> None:
+        """Copy what is not there, several at a time, and make it durable."""
+        wanted = []
+        for info in infos:
+            known = self._there.get(info.path)
+            if known is not None and known.size == info.size and not info.path.endswith(_MUTABLE):
+                self.skipped += 1
+            else:
+                wanted.append(info)
+        for first in range(0, len(wanted), _BATCH):
+            self._copy_batch(wanted[first : first + _BATCH])
+
+    def _copy_batch(self, batch: Sequence[_Object]) -> None:
+        for size in self._copy.workers.map(self._copy_one, batch):
+            self.objects += 1
+            self.bytes += size
+            self._progress(size)
+        self._copy.objects.sync_files([info.path for info in batch])
+
+    def _copy_one(self, info: _Object) -> int:
+        if not self._source.copy_to(info.listed, self._copy.objects, info.path):
+            raise HistoricalVersionReclaimed(
+                f"{info.listed} was reclaimed by a cleanup while it was to be copied", hint="copy again: it goes on"
+            )
+        return info.size
+
+
+def _silent(_: int) -> None:
+    """Nobody watches."""
