@@ -149,7 +149,7 @@ def merge_with_a_conflict(graph: Graph) -> None:
     say(f"Withdrawn releases on main now: [bold]{yanked(graph, 'main')}[/].")
 
 
-def travel_in_time(graph: Graph) -> None:
+def travel_in_time(graph: Graph) -> str:
     step("5. Time travel: change a package on main, then read it as it was")
     loaded = graph.commits.head()
     package = graph.rows("node:Package").slice(0, 1)
@@ -161,6 +161,7 @@ def travel_in_time(graph: Graph) -> None:
     say(f"{name} at version {loaded.manifest_version}: [bold]{was['license']}[/]; now: [bold]{now['license']}[/].")
     old, new = graph.snapshot_at_version(1), graph.snapshot()
     say(f"Version {old.version} held {entities(old)} entities, version {new.version} holds {entities(new)}.")
+    return name
 
 
 def entities(snapshot) -> int:
@@ -174,10 +175,9 @@ def name_a_state(graph: Graph) -> None:
     cli("log", "--graph", "--all")
 
 
-def take_back(graph: Graph) -> None:
+def take_back(graph: Graph, name: str) -> None:
     step("7. Take one commit back: the new license goes, everything else stays")
     cli("revert", "main", "--as", "legal", "--quiet")
-    name = graph.rows("Package")["name"][0].as_py()
     say(f"{name} is licensed under [bold]{graph.entity_at('Package', name)['license']}[/] again.")
 
 
@@ -241,9 +241,9 @@ def main(folder: str = "demo") -> None:
     ask(graph, directory)
     try_something_on_a_branch(graph)
     merge_with_a_conflict(graph)
-    travel_in_time(graph)
+    relicensed = travel_in_time(graph)
     name_a_state(graph)
-    take_back(graph)
+    take_back(graph, relicensed)
     write_from_two_processes(graph)
     preview_cleanup(graph)
     end_step()

@@ -289,7 +289,7 @@ def run(seed: int, length: int) -> None:
 QUIET = {"deadline": None, "suppress_health_check": list(HealthCheck), "database": None}
 
 
-@settings(max_examples=25, **QUIET)
+@settings(max_examples=12, **QUIET)
 @given(st.integers(0, 2**32))
 def test_random_histories(seed: int) -> None:
     run(seed, 14)

@@ -28,7 +28,7 @@ DEFAULTS = {
     "U64": st.integers(0, 2**64 - 1).map(str),
     "F64": st.floats(allow_nan=False, allow_infinity=False).map(repr),
     "Date": st.dates().map(lambda day: f'"{day.isoformat()}"'),
-    "DateTime": st.datetimes().map(lambda time: f'"{time.isoformat()}"'),
+    "DateTime": st.datetimes().map(lambda time: f'"{time.isoformat(timespec="milliseconds")}"'),
 }
 
 

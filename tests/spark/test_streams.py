@@ -448,8 +448,9 @@ def await_key(target: Graph, driver: Driver) -> None:
         time.sleep(0.2)
 
 
+@pytest.mark.slow
 @pytest.mark.processes
-@pytest.mark.parametrize("way", [pytest.param("sink", marks=[needs_sink, pytest.mark.slow]), "batch"])
+@pytest.mark.parametrize("way", [pytest.param("sink", marks=needs_sink), "batch"])
 def test_a_driver_that_dies_after_the_commit_of_a_batch(graph: Graph, out: Graph, tmp_path: Path, way: str) -> None:
     arguments = (graph.uri, out.uri, str(tmp_path / "c"), way)
     driver = Driver("local[2,4]", "stream", *arguments, **{VARIABLE: f"{Point.SWAPPED}:pause:{SECONDS}"})

@@ -7,14 +7,16 @@ number of its task: of several attempts the last one counts.
 
 from __future__ import annotations
 
+import hmac
 import pickle
+import secrets
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from omnigraph.errors import OmnigraphError, StorageError
+from omnigraph.errors import CorruptGraph, OmnigraphError, StorageError
 from omnigraph.execution.spark.refusals import TaskRefusal
 from omnigraph.execution.spark.workers import store_of
 from omnigraph.pipeline.selection import Selection
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
 MAX_PARTITIONS = 1 << 20
 _ENDING = ".report"
+_SIGNATURE_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +59,15 @@ class CheckReport:
 
 @dataclass(frozen=True, slots=True)
 class CheckScratch:
-    """Where the reports of one load lie."""
+    """Where the reports of one load lie.
+
+    They are signed with a key that only the driver and its tasks know: what others leave there is never unpickled.
+    """
 
     uri: str
     load_id: str
     limit: int
+    key: bytes = field(default_factory=lambda: secrets.token_bytes(_SIGNATURE_BYTES), repr=False)
 
     @property
     def prefix(self) -> str:
@@ -70,7 +77,8 @@ class CheckScratch:
     def write(self, report: CheckReport) -> None:
         """Leave the report of a task."""
         path = f"{self.prefix}{report.found.number}-{mint()}{_ENDING}"
-        store_of(self.uri).objects.put_new(path, pickle.dumps(report), flush=False)
+        body = pickle.dumps(report)
+        store_of(self.uri).objects.put_new(path, self._signature(body) + body, flush=False)
 
     def reports(self, objects: ObjectStore) -> list[CheckReport]:
         """The last report of each task, in the order of the tasks."""
@@ -80,7 +88,19 @@ class CheckScratch:
             number, _, attempt = name.partition("-")
             last[int(number)] = max(last.get(int(number), ""), attempt)
         bodies = (objects.get(f"{self.prefix}{number}-{last[number]}{_ENDING}") for number in sorted(last))
-        return [pickle.loads(body) for body in bodies if body is not None]
+        return [self._opened(body) for body in bodies if body is not None]
+
+    def _signature(self, body: bytes) -> bytes:
+        return hmac.digest(self.key, body, "sha256")
+
+    def _opened(self, signed: bytes) -> CheckReport:
+        signature, body = signed[:_SIGNATURE_BYTES], signed[_SIGNATURE_BYTES:]
+        if not hmac.compare_digest(signature, self._signature(body)):
+            raise CorruptGraph(
+                f"a report below {self.prefix} is not one of this load", hint="run it again: nothing was published"
+            )
+        report: CheckReport = pickle.loads(body)
+        return report
 
 
 @dataclass(frozen=True, slots=True)

@@ -226,5 +226,5 @@ def test_other_libraries_pull_the_stream(graph: Graph) -> None:
 
 
 def test_a_batch_has_at_least_one_row(graph: Graph) -> None:
-    with pytest.raises(InvalidArgument, match="at least one row"):
+    with pytest.raises(InvalidArgument, match="max_rows is 0, not a whole number of at least 1"):
         graph.stream(BODIES, max_rows=0)

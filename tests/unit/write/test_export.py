@@ -122,6 +122,7 @@ def test_types_branches_and_snapshots(things: Graph, tmp_path: Path) -> None:
     assert pq.read_table(tmp_path / "p/edges/Link.parquet").column_names == ["id", "from", "to", "weight"]
 
 
+@pytest.mark.slow
 def test_large_tables_come_in_pieces_in_the_same_order(things: Graph) -> None:
     count = PIECE_ROWS + PIECE_ROWS // 2 + 1
     notes = {f"n{i * 7919 % count:06}": str(i) for i in range(count)}

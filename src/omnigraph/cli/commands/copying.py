@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -19,11 +22,13 @@ def backup(
     *,
     no_verify: Annotated[bool, typer.Option("--no-verify", help="Do not check the copy afterwards.")] = False,
     store: options.Store = None,
+    quiet: options.Quiet = False,
     json: options.Json = False,
 ) -> None:
     """Copy the graph with all its branches, tags and kept versions, or what is new since the last copy there."""
     graph = options.open_to_read(None, store)
-    report = graph.maintenance.backup(target, verify=not no_verify)
+    with _watched("copying", show=not quiet) as advance:
+        report = graph.maintenance.backup(target, verify=not no_verify, progress=advance)
     _print(report, "backed up", json=json)
 
 
@@ -31,6 +36,7 @@ def clone(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="The graph: a path, file:// or s3:// URI.")],
     target: Annotated[str, typer.Argument(metavar="TARGET", help="An empty place.")],
     *,
+    quiet: options.Quiet = False,
     json: options.Json = False,
 ) -> None:
     """Make a graph of its own from another one, with its branches, tags and kept versions."""
@@ -38,8 +44,24 @@ def clone(
     from omnigraph.storage.layout import GraphRoot
 
     graph = options.open_to_read(source)
-    report = copy_graph(graph.repository, GraphRoot.parse(target), fresh=True)
+    with _watched("copying", show=not quiet) as advance:
+        report = copy_graph(graph.repository, GraphRoot.parse(target), fresh=True, progress=advance)
     _print(report, "cloned", json=json)
+
+
+@contextmanager
+def _watched(what: str, *, show: bool) -> Iterator[Callable[[int], None]]:
+    """How many bytes were copied, on stderr for someone who watches. How many there will be is known at the end."""
+    if not (show and sys.stderr.isatty()):
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(what, total=None)
+        yield lambda count: progress.advance(task, count)
 
 
 def _print(report: CopyReport, done: str, *, json: bool) -> None:
