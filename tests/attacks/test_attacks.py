@@ -147,7 +147,9 @@ def test_01_a_swap_into_an_emptied_slot_never_counts(tmp_path: Path, with_floor:
     assert (commit.manifest_version == Graph.open(graph.uri).snapshot().version) is with_floor
 
 
-@pytest.mark.parametrize("later", [0, history.INLINE_MAX], ids=["recent", "settled"])
+@pytest.mark.parametrize(
+    "later", [pytest.param(0, id="recent"), pytest.param(history.INLINE_MAX, id="settled", marks=pytest.mark.slow)]
+)
 def test_01_a_swap_that_did_not_count_is_no_version_for_readers(tmp_path: Path, later: int) -> None:
     """Its file lies there until the next cleanup. What a tag keeps beside it is still read."""
     graph = Graph.init(tmp_path / "g", SCHEMA)

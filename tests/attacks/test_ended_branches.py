@@ -125,7 +125,9 @@ def test_a_branch_whose_deleter_was_killed_does_not_come_back(uri: str, point: P
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize("hours", [2, -2, 24 * 30])
+@pytest.mark.parametrize(
+    "hours", [2, pytest.param(-2, marks=pytest.mark.slow), pytest.param(24 * 30, marks=pytest.mark.slow)]
+)
 def test_a_collector_with_a_wrong_clock_loses_nothing(uri: str, hours: int) -> None:
     graph = Graph.open(uri)
     for number in range(4):

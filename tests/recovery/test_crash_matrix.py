@@ -73,7 +73,10 @@ def test_every_failpoint_is_passed_by_some_writer(scenes: dict[str, Scene]) -> N
     assert passed == {point.value for point in NAMES}
 
 
-@pytest.mark.parametrize("kind", [kind for kind in WRITERS if kind != "init"])
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(kind, marks=pytest.mark.slow) if kind == "settle" else kind for kind in WRITERS if kind != "init"],
+)
 def test_a_killed_writer_leaves_all_or_nothing(kind: str, scenes: dict[str, Scene], tmp_path: Path) -> None:
     scene = scenes[kind]
 

@@ -73,7 +73,14 @@ def run(uri: str, writers: int, count: int, shape: str) -> list[list[dict[str, o
     return results
 
 
-@pytest.mark.parametrize("shape", ["one-table", "own-table", "two-tables"])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        pytest.param("one-table", marks=pytest.mark.slow),
+        pytest.param("own-table", marks=pytest.mark.slow),
+        "two-tables",
+    ],
+)
 def test_every_commit_of_many_processes_is_there(s3: S3Server, shape: str) -> None:
     uri = f"s3://graphs/processes-{shape}"
     graph = Graph.init(uri, SCHEMA)

@@ -177,7 +177,7 @@ def test_two_runs_that_meet_load_each_file_once(spark: Any, tmp_path: Path, grap
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize("point", [Point.BEFORE_SWAP, Point.SWAPPED])
+@pytest.mark.parametrize("point", [pytest.param(Point.BEFORE_SWAP, marks=pytest.mark.slow), Point.SWAPPED])
 def test_a_run_that_is_killed_loads_its_files_once(spark: Any, tmp_path: Path, graph: Graph, point: Point) -> None:
     visits(tmp_path, "1.csv", "a", "b")
     job = job_in(tmp_path)

@@ -156,6 +156,7 @@ class Interrupted(BaseException):
     """What a signal raises in the main thread."""
 
 
+@pytest.mark.slow
 def test_an_interrupted_round_is_cancelled(spark: Any, runner: TaskRunner, tmp_path: Path) -> None:
     def interrupt(_number: int, _frame: Any) -> None:
         raise Interrupted

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, assert_never
 
+from omnigraph.errors import MissingData
 from omnigraph.storage.faults import translated
 from omnigraph.storage.tables import Table, TableStore
 
@@ -59,13 +60,21 @@ def perform(store: TableStore, work: Work) -> Any:
         case MergeFragments(path, _, task):
             with translated(f"compacting {path}"):
                 return list(task.execute(handle).new_fragments)
-        case BuildSegment(path, _, column, kind, name, extends, fragments, options):
-            with translated(f"indexing {column} of {path}"):
-                return handle.create_index_uncommitted(
-                    column, kind, name=name, replace=extends, fragment_ids=list(fragments), **options
-                )
+        case BuildSegment():
+            try:
+                return _build(handle, work)
+            except MissingData:  # cleanup has removed the empty directory between its making and the first file in it
+                return _build(handle, work)
         case _:
             assert_never(work)
+
+
+def _build(handle: Any, work: BuildSegment) -> Any:
+    with translated(f"indexing {work.column} of {work.path}"):
+        return handle.create_index_uncommitted(
+            work.column, work.kind, name=work.name, replace=work.extends, fragment_ids=list(work.fragments),
+            **work.options,
+        )  # fmt: skip
 
 
 def _here(store: TableStore, works: Sequence[Work]) -> list[Any]:

@@ -57,6 +57,7 @@ def test_load_as_json_on_a_new_branch(cli: Cli, graph: Graph) -> None:
         "nodes": [{"name": "Person", "entities_loaded": 1}], "edges": [{"name": "Knows", "entities_loaded": 1}],
         "total_entities": 2, "actor_id": "bob", "dry_run": False, "rejected": [],
             "duplicates": {},
+            "sniffed": {},
     }  # fmt: skip
     assert commit["graph_commit_id"] == graph.commits.head("exp").graph_commit_id
     assert graph.entity_at("node:Person", "Cleo", "main") is None
