@@ -59,7 +59,7 @@ def test_a_short_history(tmp_path: Path) -> None:
 def test_a_long_history(tmp_path: Path) -> None:
     plan = Plan(
         operations=number(OPERATIONS, 8_000), kills=number(KILLS, 80), seconds=number(SECONDS, 7200), moves=True,
-        seed=number(SEED, random.randrange(1 << 30)),
+        seed=number(SEED, random.randrange(1 << 30)), interval=(0.3, 1.0),
     )  # fmt: skip
     require_clean(Driver(str(tmp_path / "graph"), tmp_path, plan).run(), plan)
 
