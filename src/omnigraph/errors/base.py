@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import reprlib
+from collections.abc import Mapping
 from typing import Any, ClassVar
+
+from omnigraph.errors.codec import decode_value, encode_value
 
 
 class _Brief(reprlib.Repr):
@@ -43,6 +46,10 @@ class OmnigraphError(Exception):
     code: ClassVar[str] = "internal"
     retryable: ClassVar[bool] = False
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        _CLASSES[cls.__name__] = cls
+
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         self.message = _printable(message)
         self.hint = None if hint is None else _printable(hint)
@@ -61,3 +68,30 @@ class OmnigraphError(Exception):
         if self.hint:
             body["hint"] = self.hint
         return body | self.details()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled by its attributes: constructors take parts of the message instead of the message."""
+        return _restore, (type(self), dict(vars(self)))
+
+    def to_wire(self) -> dict[str, Any]:
+        """The error as JSON from which `from_wire` makes an equal one, in another process or on another machine."""
+        return {
+            "class": type(self).__name__,
+            "fields": {name: encode_value(value) for name, value in vars(self).items()},
+        }
+
+    @staticmethod
+    def from_wire(body: Mapping[str, Any]) -> OmnigraphError:
+        """The error that `to_wire` described, of its own class; of the root class where its name is not known here."""
+        cls = _CLASSES.get(body["class"], OmnigraphError)
+        return _restore(cls, {name: decode_value(value) for name, value in body["fields"].items()})
+
+
+_CLASSES: dict[str, type[OmnigraphError]] = {}
+
+
+def _restore(cls: type[OmnigraphError], fields: dict[str, Any]) -> OmnigraphError:
+    error = cls.__new__(cls, fields["message"])
+    for name, value in fields.items():
+        setattr(error, name, value)
+    return error

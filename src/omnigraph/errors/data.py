@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from omnigraph.errors.base import OmnigraphError, shown
+from omnigraph.errors.codec import error_part
 
 
+@error_part
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Violation:
     """One row that breaks one rule. `row` is its line in a text file, else its place in the input, from 1.

@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from omnigraph.errors.base import OmnigraphError
+from omnigraph.errors.codec import error_part
 
 _WIDEST = 500
 """How much of a line is quoted, and how much of that stands before the place."""
 _AROUND = 100
 
 
+@error_part
 @dataclass(frozen=True, slots=True)
 class Span:
     """A place in a source text: 1-based line and column, width in characters (at least 1)."""
@@ -38,23 +40,10 @@ class LanguageError(OmnigraphError):
     ) -> None:
         super().__init__(message, hint=hint)
         self.span = span
-        self.source = source
         self.path = path
         self.rule = rule
-
-    @property
-    def excerpt(self) -> str | None:
-        """The offending line with a caret under the span."""
-        if self.span is None or self.source is None:
-            return None
-        lines = self.source.split("\n")
-        line = lines[min(self.span.line, len(lines)) - 1].rstrip("\r")
-        begin = max(0, self.span.column - 1 - _AROUND) if len(line) > _WIDEST else 0
-        # One character for each, so that the caret stays under its place.
-        line = line[begin : begin + _WIDEST].encode(errors="replace").decode()
-        # Tabs are kept in the padding so that the caret lands under the right character in any terminal.
-        pad = "".join(c if c == "\t" else " " for c in line[: self.span.column - 1 - begin])
-        return f"{line}\n{pad}{'^' * max(1, min(self.span.width, _WIDEST - len(pad)))}"
+        self.excerpt = None if span is None or source is None else _excerpt(span, source)
+        """The line that is wrong with a caret under the span. The text as a whole may be long, and is not kept."""
 
     def __str__(self) -> str:
         where = self.path or "<text>"
@@ -78,6 +67,17 @@ class LanguageError(OmnigraphError):
         if self.rule:
             found["rule"] = self.rule
         return found
+
+
+def _excerpt(span: Span, source: str) -> str:
+    lines = source.split("\n")
+    line = lines[min(span.line, len(lines)) - 1].rstrip("\r")
+    begin = max(0, span.column - 1 - _AROUND) if len(line) > _WIDEST else 0
+    # One character for each, so that the caret stays under its place.
+    line = line[begin : begin + _WIDEST].encode(errors="replace").decode()
+    # Tabs are kept in the padding so that the caret lands under the right character in any terminal.
+    pad = "".join(c if c == "\t" else " " for c in line[: span.column - 1 - begin])
+    return f"{line}\n{pad}{'^' * max(1, min(span.width, _WIDEST - len(pad)))}"
 
 
 class ParseError(LanguageError):

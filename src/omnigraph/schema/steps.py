@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from omnigraph.errors.codec import error_part
+
 ADD_TYPE = "add_type"
 RENAME_TYPE = "rename_type"
 ADD_PROPERTY = "add_property"
@@ -29,6 +31,7 @@ TYPE_CHANGE = "OG-MF-106"
 TIERS = {REQUIRED_ADD: "validated", TYPE_CHANGE: "destructive"}
 
 
+@error_part
 @dataclass(frozen=True, slots=True)
 class Step:
     """One step. `fields` are those of its kind, in the order in which they are shown."""

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from omnigraph.errors import InvalidArgument
+from omnigraph.errors.codec import error_part
 from omnigraph.json_values import json_value
 from omnigraph.schema.catalog import EntityType
 
@@ -37,6 +38,7 @@ RESOLVABLE = (
 """Kinds with two sides to choose from. The others need a change on one of the branches."""
 
 
+@error_part
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conflict:
     """One contradiction. `ours` is the value on the branch that is merged into, `theirs` the one that is merged.
@@ -53,6 +55,9 @@ class Conflict:
     ours: Any = None
     theirs: Any = None
     resolution: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kind", ConflictKind(self.kind))  # which travels as its text
 
     def as_dict(self) -> dict[str, Any]:
         """For `--json`, files and HTTP bodies: values that JSON can carry."""

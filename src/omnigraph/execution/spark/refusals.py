@@ -21,9 +21,7 @@ class TaskRefusal(Exception):
     """A refusal on its way from a worker to the driver."""
 
     def __init__(self, error: errors.OmnigraphError) -> None:
-        plain = {name: value for name, value in vars(error).items() if isinstance(value, str | int | None)}
-        said = {"class": type(error).__name__, "message": error.message, "fields": plain}
-        super().__init__(f"omnigraph-refusal {json.dumps(said)}")
+        super().__init__(f"omnigraph-refusal {json.dumps(error.to_wire())}")
 
 
 def refusal_in(text: str) -> errors.OmnigraphError | None:
@@ -31,13 +29,8 @@ def refusal_in(text: str) -> errors.OmnigraphError | None:
     found = _MARK.search(text)
     if found is None:
         return None
-    said, _ = json.JSONDecoder().raw_decode(text, found.end())
-    kind = getattr(errors, said["class"])
-    # Not by its own constructor, which may take the parts of the message instead of the message.
-    error: errors.OmnigraphError = kind.__new__(kind, said["message"])
-    for name, value in said["fields"].items():
-        setattr(error, name, value)
-    return error
+    body, _ = json.JSONDecoder().raw_decode(text, found.end())
+    return errors.OmnigraphError.from_wire(body)
 
 
 def reason_in(text: str) -> str:
