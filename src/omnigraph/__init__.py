@@ -12,32 +12,30 @@ from omnigraph import errors
 from omnigraph.errors import OmnigraphError
 
 if TYPE_CHECKING:
+    from omnigraph.api.changes import EntityChange
+    from omnigraph.api.commits import Branch, GraphCommit, Tag
+    from omnigraph.api.conflicts import Conflict
+    from omnigraph.api.results import MutationResult
     from omnigraph.graph import Graph
-    from omnigraph.versioning.changes import EntityChange
-    from omnigraph.versioning.commits import GraphCommit
-    from omnigraph.versioning.refs import Branch
     from omnigraph.versioning.snapshot import Snapshot
-    from omnigraph.versioning.tags import Tag
     from omnigraph.write.inputs.file_options import FileOptions
     from omnigraph.write.load import LoadResult
     from omnigraph.write.merge import MergeResult
-    from omnigraph.write.merge_conflicts import Conflict
-    from omnigraph.write.mutate import MutationResult
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Branch": "omnigraph.versioning.refs",
-    "Conflict": "omnigraph.write.merge_conflicts",
-    "EntityChange": "omnigraph.versioning.changes",
+    "Branch": "omnigraph.api.commits",
+    "Conflict": "omnigraph.api.conflicts",
+    "EntityChange": "omnigraph.api.changes",
     "FileOptions": "omnigraph.write.inputs.file_options",
     "Graph": "omnigraph.graph",
-    "GraphCommit": "omnigraph.versioning.commits",
+    "GraphCommit": "omnigraph.api.commits",
     "LoadResult": "omnigraph.write.load",
-    "MutationResult": "omnigraph.write.mutate",
+    "MutationResult": "omnigraph.api.results",
     "MergeResult": "omnigraph.write.merge",
     "Snapshot": "omnigraph.versioning.snapshot",
-    "Tag": "omnigraph.versioning.tags",
+    "Tag": "omnigraph.api.commits",
 }
 
 __all__ = [

@@ -11,13 +11,17 @@ from typing import IO, Annotated, Any, Literal
 import pyarrow as pa
 
 from omnigraph import logs
+from omnigraph.api.arguments import AtLeast, Count, EntityId, Remedy, checked
+from omnigraph.api.changes import ChangeFilter, EntityChange, Kind, Op
+from omnigraph.api.conflicts import Strategy
+from omnigraph.api.explanation import Explanation
+from omnigraph.api.query_result import Result, ResultStream
+from omnigraph.api.results import DeleteResult, MutationResult, RestoreResult
+from omnigraph.api.target import Target
 from omnigraph.errors import InvalidArgument, NotFound, OmnigraphError
 from omnigraph.execution.arrow.data import GraphData
 from omnigraph.execution.arrow.engine import ArrowExecutor
-from omnigraph.execution.explanation import Explanation
-from omnigraph.execution.result import Result, ResultStream
 from omnigraph.handles.analytics import Analytics
-from omnigraph.handles.arguments import AtLeast, Count, EntityId, Remedy, checked
 from omnigraph.handles.blobs import Blobs
 from omnigraph.handles.branches import Branches
 from omnigraph.handles.commits import Commits
@@ -34,7 +38,7 @@ from omnigraph.schema.catalog import Catalog
 from omnigraph.schema.identity import id_text
 from omnigraph.storage.layout import GraphRoot
 from omnigraph.storage.lookup import in_list
-from omnigraph.versioning.changes import ChangeFilter, EntityChange, Feed, Kind, Op, changes_between, require_types
+from omnigraph.versioning.changes import Feed, changes_between, require_types
 from omnigraph.versioning.manifest import ManifestState
 from omnigraph.versioning.refs import MAIN
 from omnigraph.versioning.repository import Repository
@@ -42,27 +46,17 @@ from omnigraph.versioning.snapshot import Snapshot, TableEntry
 from omnigraph.versioning.staging import open_table
 from omnigraph.versioning.stamp import INTERNAL_SCHEMA_VERSION
 from omnigraph.versioning.store import GraphStore, Settings
-from omnigraph.versioning.targets import Target
 from omnigraph.write.attempts import reprepared
 from omnigraph.write.create import create_graph
-from omnigraph.write.delete import DeleteResult, delete_entities
+from omnigraph.write.delete import delete_entities
 from omnigraph.write.export import ExportResult, Format, export_rows
 from omnigraph.write.inference import infer_schema
 from omnigraph.write.inputs.file_options import FileOptions, file_options
 from omnigraph.write.load import APPEND, OVERWRITE, LoadRequest, LoadResult, Mode, load_rows, silent
 from omnigraph.write.merge import MergeResult
-from omnigraph.write.merge_conflicts import Strategy
-from omnigraph.write.mutate import MutationRequest, MutationResult, mutate
+from omnigraph.write.mutate import MutationRequest, mutate
 from omnigraph.write.sources import holds_few_rows, inputs_of
-from omnigraph.write.undo import (
-    Author,
-    RestoreResult,
-    cherry_pick,
-    restore_graph,
-    restore_rows,
-    revert_commit,
-    terms_of,
-)
+from omnigraph.write.undo import Author, cherry_pick, restore_graph, restore_rows, revert_commit, terms_of
 
 QueryName = Annotated[str | None, Remedy("parameters have a name of their own: params={...}")]
 

@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from omnigraph.versioning.commits import LOGICAL, GraphCommit
+from omnigraph.api.commits import LOGICAL, GraphCommit
+from omnigraph.versioning.commits import parse_commit
 from tests.history import model
 from tests.history.log import FAIL, OK, Operation
 from tests.history.model import EVENT, Rows, State, digest
@@ -268,7 +269,7 @@ class Checker:
             if self._is_forgotten(each):
                 self.report.counts["acknowledged and forgotten by a restore"] += 1
                 continue
-            line = GraphCommit.from_json(each.result["line"])
+            line = parse_commit(each.result["line"])
             lineage = self.store.lineages.get(line.native_branch)
             if lineage is not None:
                 self.report.counts["acknowledged and checked"] += 1
@@ -318,7 +319,7 @@ class Checker:
         newest: dict[str | None, list[tuple[float, int]]] = {}
         for each in self.operations:
             if each.outcome == OK and each.do in COMMITS and each.commit and not self._is_forgotten(each):
-                line = GraphCommit.from_json(each.result["line"])
+                line = parse_commit(each.result["line"])
                 newest.setdefault(line.native_branch, []).append((each.ended, line.manifest_version))
         for each in self.operations:
             if each.outcome == OK and each.do == "read" and not self._is_forgotten(each):

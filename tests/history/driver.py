@@ -21,8 +21,8 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from omnigraph import Graph
+from omnigraph.api.commits import GraphCommit
 from omnigraph.errors import HistoricalVersionReclaimed, MissingData, NotFound
-from omnigraph.versioning.commits import GraphCommit
 from omnigraph.versioning.store import Settings, ticks
 from tests.history import model, process
 from tests.history.checker import Away, Checker, Report, Store

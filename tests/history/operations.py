@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from omnigraph import Graph
+from omnigraph.api.commits import GraphCommit
 from omnigraph.errors import NotFound
-from omnigraph.versioning.commits import GraphCommit
 from tests.history.model import canonical, digest, schema_text
 
 STANDING = ("main", "dev")

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 
 from omnigraph import Graph
+from omnigraph.api.reports import FsckReport
 from omnigraph.cli.main import run
 from omnigraph.errors import CorruptGraph, OmnigraphError, TypeNotFound
-from omnigraph.maintenance.fsck import FsckReport
 from omnigraph.storage.digests import MAX_INLINE
 from omnigraph.storage.effects import AppendRows
 from omnigraph.storage.staged import write_rows

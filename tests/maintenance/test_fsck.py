@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from omnigraph import Graph
+from omnigraph.api.reports import FsckReport
 from omnigraph.cli.main import run
-from omnigraph.maintenance.fsck import FsckReport
 from omnigraph.storage.effects import AppendRows
 from omnigraph.storage.staged import write_rows
 from omnigraph.versioning.staging import open_table

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from omnigraph import Graph
+from omnigraph.api.commits import MAINTENANCE
 from omnigraph.errors import InvalidArgument, OmnigraphError, ReadOnlyGraph
 from omnigraph.maintenance import optimize as module
 from omnigraph.storage import failpoints
 from omnigraph.storage.failpoints import Point
-from omnigraph.versioning.commits import MAINTENANCE
 from tests.maintenance.scenes import busy_graph, contents
 from tests.support.graphs import Crash, knows, people
 from tests.support.invariants import check_every_version

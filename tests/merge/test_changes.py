@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from omnigraph import Graph
+from omnigraph.api.changes import EntityChange
+from omnigraph.api.commits import MAINTENANCE
 from omnigraph.errors import ChangeFeedGap, CursorInvalid, InvalidArgument
-from omnigraph.versioning.changes import EntityChange
-from omnigraph.versioning.commits import MAINTENANCE
 from omnigraph.versioning.diff import Pinned, table_delta
 from omnigraph.write.coverage import fold
 from tests.support.graphs import SMALL, knows, people

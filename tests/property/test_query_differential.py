@@ -20,8 +20,8 @@ import pyarrow as pa
 import pytest
 
 from omnigraph import Graph
+from omnigraph.api.query_result import Result
 from omnigraph.errors import LanguageError, OmnigraphError
-from omnigraph.execution.result import Result
 from omnigraph.query import bind_params, compile_query
 from omnigraph.query.ir import QueryIR
 from omnigraph.versioning.store import Settings

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 
 from omnigraph import Graph
+from omnigraph.api.arguments import Arguments, checked
 from omnigraph.errors import ArgumentRefused, InvalidArgument, OmnigraphError
-from omnigraph.handles.arguments import Arguments, checked
 from omnigraph.pipeline.engine import SparkView
 from omnigraph.pipeline.spark_analytics import SparkAnalytics
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.json_values import json_value
 
 if TYPE_CHECKING:
+    from omnigraph.api.changes import Kind, Op
     from omnigraph.graph import Graph
-    from omnigraph.versioning.changes import Kind, Op
 
 
 def write_baseline(

@@ -10,8 +10,8 @@ from omnigraph.cli.output import clean, counted, print_line, print_table
 from omnigraph.json_values import json_value
 
 if TYPE_CHECKING:
-    from omnigraph.versioning.changes import EntityChange
-    from omnigraph.write.merge_conflicts import Conflict
+    from omnigraph.api.changes import EntityChange
+    from omnigraph.api.conflicts import Conflict
 
 MARKS = {"insert": "+", "update": "~", "delete": "-"}
 

@@ -12,14 +12,14 @@ from omnigraph.cli.output import clean, counted, print_json, print_line
 from omnigraph.json_values import json_value
 
 if TYPE_CHECKING:
-    from omnigraph.execution.result import Result, ResultStream
+    from omnigraph.api.query_result import Result, ResultStream
 
 MAX_CELL = 80
 
 
 def envelope(result: Result) -> dict[str, Any]:
     """The whole result as one JSON object."""
-    from omnigraph.execution.result import printed_rows
+    from omnigraph.api.query_result import printed_rows
 
     rows = [{k: json_value(v) for k, v in row.items()} for row in printed_rows(result.table)]
     return {
@@ -50,7 +50,7 @@ def cell_text(value: Any) -> str:
 
 def print_as_table(result: Result) -> None:
     """A heading, then aligned columns; long cells are cut."""
-    from omnigraph.execution.result import printed_rows
+    from omnigraph.api.query_result import printed_rows
 
     where = f"branch {result.branch}" if result.branch else f"snapshot {result.snapshot}"
     print_line(f"{counted(result.row_count, 'row')} from {where} via {result.query_name}")
@@ -71,7 +71,7 @@ def _cut(text: str) -> str:
 
 def print_as_kv(result: Result) -> None:
     """A block per row."""
-    from omnigraph.execution.result import printed_rows
+    from omnigraph.api.query_result import printed_rows
 
     for number, row in enumerate(printed_rows(result.table), start=1):
         print_line(f"row {number}")
@@ -81,7 +81,7 @@ def print_as_kv(result: Result) -> None:
 
 def print_as_csv(result: Result | ResultStream) -> None:
     """A header and quoted cells; null is `null`, nested values are JSON."""
-    from omnigraph.execution.result import printed_rows
+    from omnigraph.api.query_result import printed_rows
 
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(result.columns)
@@ -91,7 +91,7 @@ def print_as_csv(result: Result | ResultStream) -> None:
 
 def print_as_jsonl(result: Result | ResultStream) -> None:
     """A line of metadata, then a line per row."""
-    from omnigraph.execution.result import printed_rows
+    from omnigraph.api.query_result import printed_rows
 
     print_line(json.dumps({"kind": "metadata", **_heading(result)}, ensure_ascii=False))
     for batch in result.to_batches():

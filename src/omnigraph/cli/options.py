@@ -18,9 +18,9 @@ from omnigraph.cli.startup import import_arrow
 from omnigraph.errors import InvalidArgument
 
 if TYPE_CHECKING:
+    from omnigraph.api.changes import Kind as KindName
+    from omnigraph.api.changes import Op as OpName
     from omnigraph.graph import Graph
-    from omnigraph.versioning.changes import Kind as KindName
-    from omnigraph.versioning.changes import Op as OpName
     from omnigraph.versioning.snapshot import Snapshot
 
 

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-    from omnigraph.versioning.commits import GraphCommit
-    from omnigraph.versioning.tags import Tag
+    from omnigraph.api.commits import GraphCommit, Tag
 
 _UNBOUNDED = 1_000_000
 

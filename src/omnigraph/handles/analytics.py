@@ -9,6 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.api.arguments import AtLeast, Count, EntityId, checked
+from omnigraph.api.target import Target
 from omnigraph.errors import InvalidArgument, UnknownField
 from omnigraph.execution.analytics import algorithms, paths
 from omnigraph.execution.analytics.algorithms import IN, OUT, PageRankOptions
@@ -16,9 +18,7 @@ from omnigraph.execution.analytics.blocks import Runner, Values
 from omnigraph.execution.analytics.triangles import triangles
 from omnigraph.execution.analytics.view import GraphView
 from omnigraph.execution.arrow.data import GraphData
-from omnigraph.handles.arguments import AtLeast, Count, EntityId, checked
 from omnigraph.versioning.refs import MAIN
-from omnigraph.versioning.targets import Target
 
 Edges = str | Sequence[str]
 

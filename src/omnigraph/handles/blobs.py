@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from typing import Annotated
 
+from omnigraph.api.arguments import AtLeast, Count, EntityId, checked
+from omnigraph.api.results import BlobInfo
+from omnigraph.api.target import Target
 from omnigraph.datatypes import Scalar
 from omnigraph.errors import InvalidArgument, NotFound
-from omnigraph.handles.arguments import AtLeast, Count, EntityId, checked
 from omnigraph.schema.identity import id_text
 from omnigraph.storage.lookup import rows_by_id
 from omnigraph.versioning.repository import Repository
 from omnigraph.versioning.staging import open_table
-from omnigraph.versioning.targets import Target
-
-
-@dataclass(frozen=True, slots=True)
-class BlobInfo:
-    """A blob without its bytes. `etag` is equal for equal bytes."""
-
-    kind: str
-    size: int
-    etag: str
-    graph_commit_id: str
 
 
 @checked

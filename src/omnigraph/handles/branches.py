@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from omnigraph.handles.arguments import checked
+from omnigraph.api.arguments import checked
+from omnigraph.api.commits import Branch
+from omnigraph.api.conflicts import Conflict, Strategy
+from omnigraph.api.results import RestoreResult
+from omnigraph.api.target import Target
 from omnigraph.handles.engines import Engine, find_engine
-from omnigraph.versioning.refs import MAIN, Branch
+from omnigraph.versioning.refs import MAIN
 from omnigraph.versioning.repository import Repository
-from omnigraph.versioning.targets import Target
 from omnigraph.write.merge import MergeResult, delete_merged, merge_branch
 from omnigraph.write.merge_compare import Comparing, in_process
-from omnigraph.write.merge_conflicts import Conflict, Strategy
 from omnigraph.write.merge_files import write_conflicts
-from omnigraph.write.undo import Author, RestoreResult, restore_graph
+from omnigraph.write.undo import Author, restore_graph
 
 
 @checked

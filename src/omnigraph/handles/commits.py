@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 
-from omnigraph.handles.arguments import Count, checked
-from omnigraph.versioning.changes import ChangeFilter, EntityChange, Kind, Op, changes_of, require_types
-from omnigraph.versioning.commits import GraphCommit
+from omnigraph.api.arguments import Count, checked
+from omnigraph.api.changes import ChangeFilter, EntityChange, Kind, Op
+from omnigraph.api.commits import GraphCommit
+from omnigraph.api.results import HistoryExport
+from omnigraph.versioning.changes import changes_of, require_types
 from omnigraph.versioning.refs import MAIN
 from omnigraph.versioning.repository import CommitFilter, Repository
-from omnigraph.write.export_history import HistoryExport, export_history
+from omnigraph.write.export_history import export_history
 
 
 @checked

@@ -8,16 +8,17 @@ import warnings
 from collections.abc import Callable
 from typing import Annotated
 
+from omnigraph.api.arguments import AtLeast, Count, checked
+from omnigraph.api.reports import FsckReport, GraphStats, IndexReport, IndexStatus, RepairReport
 from omnigraph.errors import InvalidArgument
-from omnigraph.handles.arguments import AtLeast, Count, checked
 from omnigraph.handles.engines import Engine, find_engine
 from omnigraph.maintenance.cleanup import CleanupPolicy, CleanupReport, cleanup
 from omnigraph.maintenance.copying import CopyReport, copy_graph
-from omnigraph.maintenance.fsck import FsckReport, fsck
-from omnigraph.maintenance.indices import IndexReport, IndexStatus, ensure_indices, index_status
+from omnigraph.maintenance.fsck import fsck
+from omnigraph.maintenance.indices import ensure_indices, index_status
 from omnigraph.maintenance.optimize import OptimizeReport, Pace, optimize
-from omnigraph.maintenance.repair import RepairReport, repair
-from omnigraph.maintenance.stats import GraphStats, stats
+from omnigraph.maintenance.repair import repair
+from omnigraph.maintenance.stats import stats
 from omnigraph.storage.compaction import TARGET_ROWS
 from omnigraph.storage.crew import HERE, Crew
 from omnigraph.storage.layout import GraphRoot

@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from omnigraph.api.explanation import Explanation, Operator
+from omnigraph.api.query_result import Result, ResultStream
+from omnigraph.api.target import Target
 from omnigraph.errors import InvalidArgument
 from omnigraph.execution.arrow.engine import ArrowExecutor, Run
-from omnigraph.execution.explanation import Explanation, Operator
-from omnigraph.execution.result import Result, ResultStream
 from omnigraph.handles.engines import find_engine
 from omnigraph.query import bind_params, compile_query, parse_queries
 from omnigraph.query.ir import MutationIR, QueryIR
@@ -22,7 +23,6 @@ from omnigraph.schema.catalog import Catalog
 from omnigraph.schema.names import suggest
 from omnigraph.versioning.manifest import ManifestState
 from omnigraph.versioning.repository import Repository
-from omnigraph.versioning.targets import Target
 from omnigraph.write.user_files import read_text
 
 _MAX_QUERIES = 512

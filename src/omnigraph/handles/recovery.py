@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from omnigraph.handles.arguments import checked
-from omnigraph.versioning.recovery import PendingIntent, RecoveryRecord
+from omnigraph.api.arguments import checked
+from omnigraph.api.reports import PendingIntent, RecoveryRecord
 from omnigraph.versioning.repository import Repository
 
 

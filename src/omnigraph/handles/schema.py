@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from omnigraph.handles.arguments import checked
+from omnigraph.api.arguments import checked
+from omnigraph.api.target import Target
 from omnigraph.handles.queries import text_of
 from omnigraph.schema.mermaid import mermaid
 from omnigraph.versioning.contracts import load_source
 from omnigraph.versioning.refs import MAIN
 from omnigraph.versioning.repository import Repository
-from omnigraph.versioning.targets import Target
 from omnigraph.write.schema_apply import SchemaChange, SchemaRequest, apply_schema, plan_schema
 
 

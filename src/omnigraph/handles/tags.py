@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from omnigraph.handles.arguments import checked
+from omnigraph.api.arguments import checked
+from omnigraph.api.commits import Tag
+from omnigraph.api.target import Target
 from omnigraph.versioning.repository import Repository
-from omnigraph.versioning.tags import Tag
-from omnigraph.versioning.targets import Target
 
 
 @checked

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain, groupby
 
+from omnigraph.api.reports import Problem
 from omnigraph.errors import HistoricalVersionReclaimed, InvalidArgument, OmnigraphError
-from omnigraph.maintenance.fsck import Problem, fsck
+from omnigraph.maintenance.fsck import fsck
 from omnigraph.storage.layout import (
     AUDIT,
     CHANGES,

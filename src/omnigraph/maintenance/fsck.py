@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.api.commits import Branch
+from omnigraph.api.reports import FsckReport, Problem
 from omnigraph.errors import OmnigraphError, TypeNotFound
 from omnigraph.maintenance.fsck_files import FileChecker, NeededBy
 from omnigraph.maintenance.fsck_names import damaged_objects, lost_names
@@ -27,7 +29,6 @@ from omnigraph.storage.manifest_table import ManifestVersion
 from omnigraph.storage.predicates import sql_column, sql_literal
 from omnigraph.storage.tables import BIRTH_VERSION, Table
 from omnigraph.storage.tracing import needed_files
-from omnigraph.versioning.claims import Branch
 from omnigraph.versioning.history import walk
 from omnigraph.versioning.manifest import ManifestState
 from omnigraph.versioning.refs import MAIN
@@ -38,37 +39,6 @@ from omnigraph.versioning.staging import open_table
 _SAMPLE = 1_000
 _CHUNK = 500
 _PROBES = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """One thing that does not fit. `check` is the kind of check, `where` the branch, version or table."""
-
-    check: str
-    where: str
-    message: str
-    remedy: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class FsckReport:
-    """What was found, and how much was looked at. `unrecorded` files have no recorded checksum to compare with."""
-
-    problems: tuple[Problem, ...]
-    branches: int
-    versions: int
-    pins: int
-    files: int
-    rows: int
-    pending_intents: int
-    deep: bool = False
-    bytes_read: int = 0
-    unrecorded: int = 0
-
-    @property
-    def is_clean(self) -> bool:
-        """True when everything fits."""
-        return not self.problems
 
 
 def fsck(repository: Repository, *, deep: bool = False, type_name: str | None = None) -> FsckReport:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from omnigraph.api.commits import Branch, Tag
+from omnigraph.api.reports import LostName
 from omnigraph.errors import CorruptGraph, OmnigraphError
 from omnigraph.storage.layout import (
     AUDIT,
@@ -23,28 +24,12 @@ from omnigraph.storage.layout import (
     tag_path,
     unquoted,
 )
-from omnigraph.versioning.claims import MAIN, Branch, claim_path, parse_native
+from omnigraph.versioning.claims import MAIN, claim_path, parse_branch, parse_native
 from omnigraph.versioning.history import find, walk
 from omnigraph.versioning.repository import Repository
-from omnigraph.versioning.tags import Tag
+from omnigraph.versioning.tags import parse_tag
 
 _SEALED = (REFS, TAGS, SCHEMAS, CHANGES, LEDGERS, LOADS, AUDIT, CONDEMNED, RECOVERY)
-
-
-@dataclass(frozen=True, slots=True)
-class LostName:
-    """A record of a branch or tag that is missing or damaged.
-
-    `is_provable`: the store says for certain what it held. Otherwise `--force` is needed, or nothing helps (`problem`).
-    """
-
-    kind: str
-    name: str
-    path: str
-    message: str
-    is_provable: bool = False
-    problem: str | None = None
-    native_branch: str | None = None
 
 
 def damaged_objects(repository: Repository) -> Iterator[tuple[str, OmnigraphError]]:
@@ -105,7 +90,7 @@ def _read_claim(repository: Repository, path: str) -> Branch | None:
     """The claim at a path, or None when it is missing or damaged."""
     try:
         value = repository.store.objects.get_json(path)
-        return None if value is None else Branch.from_json(value, path)
+        return None if value is None else parse_branch(value, path)
     except OmnigraphError:
         return None
 
@@ -130,7 +115,7 @@ def _lost_tags(repository: Repository) -> Iterator[LostName]:
 def _read_tag(repository: Repository, path: str) -> Tag | None:
     try:
         value = repository.store.objects.get_json(path)
-        return None if value is None else Tag.from_json(value, path)
+        return None if value is None else parse_tag(value, path)
     except OmnigraphError:
         return None
 

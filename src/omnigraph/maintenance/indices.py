@@ -8,8 +8,9 @@ index that is kept as derived state and, where texts are short, a BTREE, lists n
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from omnigraph.api.reports import IndexReport, IndexStatus
 from omnigraph.datatypes import Scalar
 from omnigraph.errors import ConflictError
 from omnigraph.execution.arrow.texts import is_kept, is_worth_keeping
@@ -29,7 +30,6 @@ from omnigraph.storage.search_indexes import (
 )
 from omnigraph.storage.staged import reindexed
 from omnigraph.storage.tables import Table, TableStore
-from omnigraph.versioning.commits import GraphCommit
 from omnigraph.versioning.plan import TableChange
 from omnigraph.versioning.refs import MAIN
 from omnigraph.versioning.repository import Repository
@@ -44,27 +44,6 @@ TEXT = "text"
 NOT_YET = "covered by the next optimize"
 MADE_BY_SEARCH = "made and kept by the first search"
 MADE_IN_MEMORY = "so few rows are indexed in memory by each process"
-
-
-@dataclass(frozen=True, slots=True)
-class IndexStatus:
-    """One wanted index: its kind, the rows it covers of all rows, and why it is not there when it cannot be."""
-
-    table_key: str
-    property: str
-    kind: str
-    state: str
-    covered_rows: int
-    rows: int
-    reason: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class IndexReport:
-    """What there is after a build, and the commit that brought it; None when nothing was lacking."""
-
-    indexes: tuple[IndexStatus, ...]
-    commit: GraphCommit | None
 
 
 def wanted_indexes(entity: EntityType) -> Iterator[tuple[str, WantedIndex | None]]:

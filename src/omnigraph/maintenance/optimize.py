@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from omnigraph import logs
+from omnigraph.api.commits import GraphCommit
 from omnigraph.errors import ExpectedVersionMismatch, InvalidArgument, SchemaMoved
 from omnigraph.maintenance.due import ANYTHING, WORTHWHILE, Thresholds, reasons
 from omnigraph.maintenance.indices import TEXT, index_status, suitable_indexes
@@ -20,7 +21,6 @@ from omnigraph.storage.compaction import TARGET_ROWS, prepare
 from omnigraph.storage.crew import HERE, Crew
 from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.options import whole_number
-from omnigraph.versioning.commits import GraphCommit
 from omnigraph.versioning.manifest import ManifestState
 from omnigraph.versioning.plan import Pin, PublishPlan, TableChange
 from omnigraph.versioning.refs import MAIN

@@ -9,50 +9,20 @@ creation was not acknowledged or whose claim was lost before the first write.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from omnigraph.api.reports import NO_DRIFT, LostName, RepairReport, TableDrift
 from omnigraph.errors import OmnigraphError
-from omnigraph.maintenance.fsck import Checker, Problem
+from omnigraph.maintenance.fsck import Checker
 from omnigraph.maintenance.fsck_files import MISSING, FileChecker
-from omnigraph.maintenance.fsck_names import LostName, lost_names, restore
+from omnigraph.maintenance.fsck_names import lost_names, restore
 from omnigraph.storage.layout import QUARANTINE, manifest_path
 from omnigraph.storage.tables import BIRTH_VERSION
 from omnigraph.versioning.refs import MAIN
 from omnigraph.versioning.repository import Repository
 from omnigraph.versioning.snapshot import TableEntry
 
-NO_DRIFT = "no_drift"
 FOREIGN_DRIFT = "foreign_drift"
 MISSING_DATA = "missing_data"
 UNREADABLE = "unreadable"
-
-
-@dataclass(frozen=True, slots=True)
-class TableDrift:
-    """One table of main: its linear HEAD against its birth, and whether its pin can be read."""
-
-    table_key: str
-    classification: str
-    head_version: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class RepairReport:
-    """What was found, and what was done about it."""
-
-    tables: tuple[TableDrift, ...]
-    damaged_manifests: tuple[str, ...]
-    quarantined: tuple[str, ...]
-    problems: tuple[Problem, ...] = ()
-    lost_names: tuple[LostName, ...] = ()
-    restored: tuple[str, ...] = ()
-
-    @property
-    def is_clean(self) -> bool:
-        """True when nothing needs attention. A manifest that may be of a branch in creation needs none."""
-        has_drift = any(t.classification != NO_DRIFT for t in self.tables)
-        is_lost = any(lost.is_provable or lost.problem is not None for lost in self.lost_names)
-        return not (has_drift or is_lost or self.damaged_manifests or self.problems)
 
 
 def repair(repository: Repository, *, confirm: bool = False, force: bool = False) -> RepairReport:

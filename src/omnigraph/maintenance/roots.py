@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from omnigraph.api.commits import Branch, GraphCommit
 from omnigraph.errors import CorruptGraph, MissingData, VersionNotFound
 from omnigraph.execution.arrow.texts import text_name
 from omnigraph.execution.arrow.topologies import EdgePins
@@ -20,8 +21,7 @@ from omnigraph.storage.digests import Digests
 from omnigraph.storage.layout import CONDEMNED, MANIFEST, manifest_path, unquoted
 from omnigraph.storage.objects import ObjectInfo
 from omnigraph.versioning.ancestry import merge_bases
-from omnigraph.versioning.claims import MAIN, Branch
-from omnigraph.versioning.commits import GraphCommit
+from omnigraph.versioning.claims import MAIN
 from omnigraph.versioning.condemned import read_condemned
 from omnigraph.versioning.history import walk
 from omnigraph.versioning.load_lists import has_load_list, load_list_path

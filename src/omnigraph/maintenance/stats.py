@@ -6,8 +6,7 @@ is another matter: a preview of it reads every version, so it is made only on re
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from omnigraph.api.reports import GraphStats, TableStats
 from omnigraph.maintenance.cleanup import CleanupPolicy, cleanup
 from omnigraph.maintenance.indices import TEXT, index_status
 from omnigraph.storage.tracing import TableListing, files_of, is_named, listings_of
@@ -18,41 +17,6 @@ from omnigraph.versioning.staging import open_table
 
 KEPT = 10
 """Garbage is what `cleanup --keep 10` would free."""
-
-
-@dataclass(frozen=True, slots=True)
-class TableStats:
-    """One table at the head of a branch. `live_bytes` is what this version needs, `bytes` all that lies there."""
-
-    table_key: str
-    rows: int
-    deleted_rows: int
-    fragments: int
-    uncovered_fragments: int
-    index_coverage: float
-    versions: int
-    live_bytes: int
-    bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class GraphStats:
-    """A graph. `history_depth` counts the commits of the branch, `history_files` those settled out of the manifest.
-
-    `garbage_bytes` is None unless it was asked for.
-    """
-
-    branch: str
-    tables: tuple[TableStats, ...]
-    branches: int
-    tags: int
-    history_depth: int
-    history_files: int
-    manifest_versions: int
-    manifest_bytes: int
-    live_bytes: int
-    bytes: int
-    garbage_bytes: int | None = None
 
 
 def stats(repository: Repository, branch: str = MAIN, *, garbage: bool = False) -> GraphStats:

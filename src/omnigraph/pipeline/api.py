@@ -8,10 +8,10 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
+from omnigraph.api.arguments import AtLeast, checked_call
 from omnigraph.errors import JobError
 from omnigraph.execution.spark.job_scope import Progress
 from omnigraph.graph import Graph
-from omnigraph.handles.arguments import AtLeast, checked_call
 from omnigraph.pipeline.bulk_load import run_load
 from omnigraph.pipeline.incremental import load_again, load_new_files
 from omnigraph.pipeline.job_model import Job

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from omnigraph.api.run_summary import SourceSummary
 from omnigraph.errors import ConflictError, DataError, OmnigraphError
 from omnigraph.execution.spark.job_scope import job_scope
 from omnigraph.execution.spark.refusals import reason_in, refusal_in
@@ -48,7 +49,6 @@ from omnigraph.versioning.repository import Repository
 from omnigraph.versioning.store import GraphStore
 from omnigraph.write.inputs.expectations import DROP, WARN
 from omnigraph.write.load import OVERWRITE, LoadResult, counts_of
-from omnigraph.write.run_summary import SourceSummary
 from omnigraph.write.transaction import WriteTxn
 
 if TYPE_CHECKING:

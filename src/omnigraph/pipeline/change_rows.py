@@ -15,12 +15,12 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
+from omnigraph.api.commits import GraphCommit
 from omnigraph.errors import ChangeFeedGap, InvalidArgument, MissingData
 from omnigraph.execution.spark.frames import public_fields, spark_arrow_schema
 from omnigraph.execution.spark.versions import arrow_schema, spark_schema
 from omnigraph.execution.spark.workers import store_of
 from omnigraph.schema.catalog import EntityType
-from omnigraph.versioning.commits import GraphCommit
 from omnigraph.versioning.diff import DELETE, INSERT, UPDATE, TableDelta, public_names
 from omnigraph.versioning.images import changed_rows
 from omnigraph.versioning.type_changes import TypeChange

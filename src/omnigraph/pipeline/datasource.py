@@ -30,6 +30,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from omnigraph.api.target import Target
 from omnigraph.errors import InvalidArgument
 from omnigraph.execution.spark.frames import public_fields, spark_arrow_schema, to_spark
 from omnigraph.execution.spark.versions import spark_schema
@@ -43,7 +44,6 @@ from omnigraph.pipeline.stream_sink import stream_writer
 from omnigraph.schema.catalog import EntityType
 from omnigraph.versioning.snapshot import TableEntry
 from omnigraph.versioning.staging import open_table
-from omnigraph.versioning.targets import Target
 
 NAME = "omnigraph"
 _ROWS_PER_PARTITION = 1 << 20

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from omnigraph.api.arguments import checked
+from omnigraph.api.target import Target
 from omnigraph.execution.arrow.governor import Limits
 from omnigraph.execution.spark.engine import SparkExecutor
 from omnigraph.execution.spark.versions import cloned, frame_on
 from omnigraph.graph import Graph
-from omnigraph.handles.arguments import checked
 from omnigraph.pipeline.api import load as bulk_load
 from omnigraph.pipeline.load_plan import with_options
 from omnigraph.pipeline.s3_settings import s3_access
@@ -27,7 +28,6 @@ from omnigraph.schema.catalog import Catalog
 from omnigraph.storage.crew import Crew
 from omnigraph.versioning.snapshot import Snapshot
 from omnigraph.versioning.store import GraphStore
-from omnigraph.versioning.targets import Target
 from omnigraph.write.inputs.file_options import NO_OPTIONS, FileOptions
 from omnigraph.write.load import LoadResult, Mode
 from omnigraph.write.merge_compare import Comparing

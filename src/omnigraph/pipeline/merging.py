@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.api.conflicts import Conflict
 from omnigraph.execution.spark.workers import store_of
 from omnigraph.pipeline.buckets import CutFile, Piece, Stream, bucket_of, cut, read_pieces
 from omnigraph.pipeline.staging import packed, unpacked
@@ -24,7 +25,6 @@ from omnigraph.storage.staged import write_rows
 from omnigraph.versioning.diff import Row, TableDelta, columns_of, in_shape, net_delta
 from omnigraph.versioning.store import GraphStore, mint
 from omnigraph.write.merge_compare import Compared, Terms, compare_deltas
-from omnigraph.write.merge_conflicts import Conflict
 from omnigraph.write.validation import needed_columns
 
 OURS, THEIRS = "ours", "theirs"

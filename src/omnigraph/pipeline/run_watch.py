@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from omnigraph import logs
+from omnigraph.api.run_summary import RunSummary, TypeSummary
 from omnigraph.execution.spark.job_scope import Progress
 from omnigraph.graph import Graph
 from omnigraph.pipeline.job_model import Job
@@ -19,7 +20,6 @@ from omnigraph.pipeline.lineage import ABORT, COMPLETE, FAIL, START, LineageRun,
 from omnigraph.pipeline.phases import Phases
 from omnigraph.write.inputs.s3_access import S3Access
 from omnigraph.write.load import LoadResult
-from omnigraph.write.run_summary import RunSummary, TypeSummary
 
 
 class RunWatch:

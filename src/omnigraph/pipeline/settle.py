@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.api.commits import GraphCommit
 from omnigraph.datatypes import whole
 from omnigraph.errors import Violation
 from omnigraph.pipeline.narrowing import Narrowing, Screener, demands_of
@@ -21,7 +22,6 @@ from omnigraph.pipeline.screening import Screened
 from omnigraph.pipeline.staging import StagedPart, StagedSplit, StageJob, read_keys
 from omnigraph.storage.crew import HERE, Crew
 from omnigraph.storage.effects import AppendRows, Effect, OverwriteRows, ReplaceRows, WrittenFragment
-from omnigraph.versioning.commits import GraphCommit
 from omnigraph.versioning.load_lists import LoadList
 from omnigraph.versioning.plan import Requirement, Unmoved
 from omnigraph.versioning.repository import Repository

@@ -18,19 +18,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import pyarrow as pa
 
+from omnigraph.api.arguments import AtLeast, Count, EntityId, checked
+from omnigraph.api.target import Target
 from omnigraph.execution.analytics.blocks import Kernel, Values
 from omnigraph.execution.analytics.view import GraphView
 from omnigraph.execution.spark.workers import store_of
 from omnigraph.graph import Graph
 from omnigraph.handles.analytics import Edges
-from omnigraph.handles.arguments import AtLeast, Count, EntityId, checked
 from omnigraph.pipeline.scratch_arrays import BlockFile, read_array, read_block, read_vector, write_array
 from omnigraph.pipeline.spark_session import frame_of
 from omnigraph.pipeline.task_runner import TaskRunner
 from omnigraph.pipeline.topology import topology_of
 from omnigraph.versioning.refs import MAIN
 from omnigraph.versioning.store import mint
-from omnigraph.versioning.targets import Target
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from omnigraph.api.arguments import Count, checked_call
+from omnigraph.api.target import Target
 from omnigraph.errors import InvalidArgument
 from omnigraph.graph import Graph
-from omnigraph.handles.arguments import Count, checked_call
 from omnigraph.pipeline.spark_session import work_session
 from omnigraph.pipeline.views import read_type
-from omnigraph.versioning.targets import Target
 from omnigraph.write.inputs.partition_folders import NULL_FOLDER
 
 if TYPE_CHECKING:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from omnigraph.api.conflicts import Strategy
 from omnigraph.errors import OmnigraphError
 from omnigraph.graph import Graph
 from omnigraph.pipeline.buckets import BUCKETS, CutFile, Stream
@@ -48,7 +49,6 @@ from omnigraph.versioning.refs import MAIN
 from omnigraph.versioning.staging import open_table
 from omnigraph.write.merge import MergeResult, delete_merged, merge_branch
 from omnigraph.write.merge_compare import Compared, Comparing, Comparison, TableSides, Terms
-from omnigraph.write.merge_conflicts import Strategy
 from omnigraph.write.merge_rows import TableMerge
 from omnigraph.write.transaction import WriteTxn
 

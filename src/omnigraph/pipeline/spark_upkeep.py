@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from omnigraph.api.reports import IndexReport
 from omnigraph.execution.spark.workers import store_of
 from omnigraph.graph import Graph
 from omnigraph.maintenance import indices as index_upkeep
 from omnigraph.maintenance import optimize as table_upkeep
-from omnigraph.maintenance.indices import IndexReport
 from omnigraph.maintenance.optimize import OptimizeReport
 from omnigraph.pipeline.task_runner import TaskRunner
 from omnigraph.storage.compaction import TARGET_ROWS

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from omnigraph.api.target import Target
 from omnigraph.errors import OmnigraphError
 from omnigraph.execution.spark.frames import public_fields, spark_arrow_schema
 from omnigraph.execution.spark.plans import TableUse, planned_uses
@@ -21,7 +22,6 @@ from omnigraph.pipeline.rowfilter import RowFilter
 from omnigraph.pipeline.sql_filters import filter_text
 from omnigraph.pipeline.views import read_type, register_views, require_distinct
 from omnigraph.schema.catalog import Catalog, EdgeType, EntityType
-from omnigraph.versioning.targets import Target
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

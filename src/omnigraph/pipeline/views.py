@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from omnigraph.api.target import Target
 from omnigraph.errors import InvalidArgument
 from omnigraph.graph import Graph
 from omnigraph.pipeline.datasource import NAME
 from omnigraph.pipeline.spark_session import with_source
-from omnigraph.versioning.targets import Target
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

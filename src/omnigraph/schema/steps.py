@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -96,3 +96,8 @@ def refusal(step: Step) -> str:
     """The reason of a refused change, with its code and tier where it has one."""
     code = step.fields.get("code")
     return f"[{code}, {TIERS[code]}] {step.fields['reason']}" if code else str(step.fields["reason"])
+
+
+def dropped_names(steps: Iterable[Step]) -> tuple[str, ...]:
+    """What some steps drop, each once."""
+    return tuple(dict.fromkeys(step.dropped for step in steps if step.dropped is not None))

@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import combinations
 
+from omnigraph.api.commits import GraphCommit
 from omnigraph.errors import CorruptGraph
 from omnigraph.storage.objects import ObjectStore
-from omnigraph.versioning.commits import GraphCommit
 from omnigraph.versioning.history import read_extent
 from omnigraph.versioning.manifest import HistoryExtent, ManifestState
 from omnigraph.versioning.repository import Repository

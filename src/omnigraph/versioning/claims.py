@@ -21,6 +21,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from omnigraph.api.commits import Branch
 from omnigraph.errors import CorruptGraph, InvalidArgument
 from omnigraph.storage.decode import (
     Malformed,
@@ -42,37 +43,24 @@ _PART = re.compile(r"(\d{6,})\.(json|closed|floor-(\d{20}))")
 _NATIVE = re.compile(r"(.+)\.(\d{6,})-([0-9A-HJKMNP-TV-Z]{26})")
 
 
-@dataclass(frozen=True, slots=True)
-class Branch:
-    """A branch as its claim describes it. `native_branch` is the incarnation; None is main's."""
-
-    name: str
-    native_branch: str | None = None
-    parent: str | None = None
-    parent_native: str | None = None
-    base_commit: str | None = None
-    created_at: int = 0
-    generation: int = 0
-
-    @classmethod
-    def from_json(cls, value: Any, path: str) -> Branch:
-        """The branch that the claim at `path` describes, each value checked."""
-        with decoding(path):
-            given = as_object(value, "a claim")
-            branch = cls(
-                name=as_name(given["name"]),
-                native_branch=as_native_branch(given["native_branch"]),
-                parent=None if given["parent"] is None else as_name(given["parent"]),
-                parent_native=as_native_branch(given["parent_native"]),
-                base_commit=as_optional_commit_id(given["base_commit"]),
-                created_at=as_integer(given["created_at"], "a time"),
-                generation=as_integer(given["generation"], "a generation", high=10**9),
-            )
-            if path != _path(branch.name, branch.generation, "json"):
-                raise Malformed(f"it claims the name {branch.name!r}, generation {branch.generation}")
-            if branch.name != MAIN:
-                parse_native(branch.native_branch)
-        return branch
+def parse_branch(value: Any, path: str) -> Branch:
+    """The branch that the claim at `path` describes, each value checked."""
+    with decoding(path):
+        given = as_object(value, "a claim")
+        branch = Branch(
+            name=as_name(given["name"]),
+            native_branch=as_native_branch(given["native_branch"]),
+            parent=None if given["parent"] is None else as_name(given["parent"]),
+            parent_native=as_native_branch(given["parent_native"]),
+            base_commit=as_optional_commit_id(given["base_commit"]),
+            created_at=as_integer(given["created_at"], "a time"),
+            generation=as_integer(given["generation"], "a generation", high=10**9),
+        )
+        if path != _path(branch.name, branch.generation, "json"):
+            raise Malformed(f"it claims the name {branch.name!r}, generation {branch.generation}")
+        if branch.name != MAIN:
+            parse_native(branch.native_branch)
+    return branch
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +168,7 @@ class Claims:
             return None
         if known is None or known[0] != identity:
             value = self._objects.get_json(path)
-            owner = None if value is None else Branch.from_json(value, path).native_branch
+            owner = None if value is None else parse_branch(value, path).native_branch
             known = self._owners[path] = (identity, owner)
         return known[1]
 
@@ -262,7 +250,7 @@ class Claims:
             value = self._objects.get_json(listed.path)
             if value is None:
                 return None
-            branch = Branch.from_json(value, listed.path)
+            branch = parse_branch(value, listed.path)
             self._known[listed.path] = (listed, branch)
         return branch
 

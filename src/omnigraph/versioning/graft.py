@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from omnigraph.api.commits import GraphCommit
 from omnigraph.storage.decode import as_list, as_object, as_optional_commit_id, as_schema_hash, as_table_key
-from omnigraph.versioning.commits import GraphCommit
+from omnigraph.versioning.commits import parse_commit
 from omnigraph.versioning.snapshot import TableEntry
 
 
@@ -114,7 +115,7 @@ def graft_from_json(given: Any) -> Graft:
         renamed={as_table_key(key): as_table_key(was) for key, was in renamed.items()},
         schema_hash=None if value["schema_hash"] is None else as_schema_hash(value["schema_hash"]),
         merged_parent=as_optional_commit_id(value["merged_parent"]),
-        commits=tuple(GraphCommit.from_json(c) for c in as_list(value["commits"], "a list of commits")),
+        commits=tuple(parse_commit(c) for c in as_list(value["commits"], "a list of commits")),
         parted=tuple(as_table_key(key) for key in as_list(value["parted"], "a list of table keys")),
     )
 

@@ -17,11 +17,11 @@ from typing import assert_never
 
 import pyarrow as pa
 
+from omnigraph.api.commits import LOGICAL, GraphCommit
 from omnigraph.errors import OmnigraphError
 from omnigraph.storage.effects import AppendRows, Effect, ReplaceRows, UnwrittenRows
 from omnigraph.storage.staged import write_rows
 from omnigraph.storage.tables import Table
-from omnigraph.versioning.commits import LOGICAL, GraphCommit
 from omnigraph.versioning.manifest import ManifestState
 from omnigraph.versioning.plan import (
     CardinalityWithin,

@@ -12,13 +12,14 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import replace
 
+from omnigraph.api.commits import GraphCommit
 from omnigraph.errors import CorruptGraph
 from omnigraph.storage.checksums import damaged
 from omnigraph.storage.decode import Malformed, as_list, decoding, parse_json
 from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.layout import HISTORY
 from omnigraph.storage.objects import ObjectStore
-from omnigraph.versioning.commits import GraphCommit
+from omnigraph.versioning.commits import parse_commit
 from omnigraph.versioning.manifest import HistoryExtent, ManifestState
 
 INLINE_MAX = 256
@@ -98,7 +99,7 @@ def read_extent(objects: ObjectStore, extent: HistoryExtent) -> list[GraphCommit
         listed = as_list(parse_json(_inflate(body)), "a list of commits")
         if len(listed) != extent.count:
             raise Malformed(f"it holds {len(listed)} commits, not {extent.count}")
-        return [GraphCommit.from_json(value) for value in listed]
+        return [parse_commit(value) for value in listed]
 
 
 def _inflate(body: bytes) -> bytes:

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from omnigraph.api.commits import GraphCommit
 from omnigraph.errors import CorruptGraph
 from omnigraph.storage.decode import Malformed, as_commit_id, as_flag, as_integer, as_list, as_object, as_text, decoding
 from omnigraph.storage.layout import LOADS
 from omnigraph.storage.objects import ObjectStore
-from omnigraph.versioning.commits import GraphCommit
 from omnigraph.versioning.history import walk
 from omnigraph.versioning.manifest import ManifestState
 

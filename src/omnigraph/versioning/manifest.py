@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from omnigraph.api.commits import GraphCommit
 from omnigraph.errors import CorruptGraph
 from omnigraph.storage.decode import (
     Malformed,
@@ -28,7 +29,7 @@ from omnigraph.storage.decode import (
     parse_json,
 )
 from omnigraph.storage.manifest_table import ManifestVersion
-from omnigraph.versioning.commits import GraphCommit
+from omnigraph.versioning.commits import parse_commit_text
 from omnigraph.versioning.snapshot import Snapshot, TableEntry
 from omnigraph.versioning.stamp import INTERNAL_SCHEMA_VERSION, STAMP, refuse_if_unsupported
 
@@ -191,7 +192,7 @@ class _StateParser:
                 )
                 self.tombstones[key] = Tombstone(entry, as_schema_hash(value["schema_hash"]))
             case "graph_commit":
-                commit = GraphCommit.from_text(row["metadata"])
+                commit = parse_commit_text(row["metadata"])
                 if commit.graph_commit_id != row["object_id"]:
                     raise Malformed(f"the row of commit {row['object_id']} holds {commit.graph_commit_id}")
                 self.commits[commit.graph_commit_id] = commit

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from omnigraph.api.commits import LOGICAL, MAINTENANCE
 from omnigraph.errors import FormatUnsupported
 from omnigraph.storage.decode import (
     Malformed,
@@ -33,7 +34,6 @@ from omnigraph.storage.decode import (
 from omnigraph.storage.digests import NO_DIGESTS, Digests
 from omnigraph.storage.effects import Effect, effect_from_json, effect_to_json
 from omnigraph.storage.tail import EMPTY_TAIL, Tail
-from omnigraph.versioning.commits import LOGICAL, MAINTENANCE
 from omnigraph.versioning.graft import NO_GRAFT, Graft, graft_from_json, graft_to_json
 from omnigraph.versioning.snapshot import TableEntry, parse_changes
 

@@ -16,6 +16,7 @@ from dataclasses import replace
 from functools import partial
 
 from omnigraph import logs
+from omnigraph.api.commits import MAINTENANCE, GraphCommit
 from omnigraph.errors import (
     BranchGone,
     CommitLost,
@@ -37,7 +38,6 @@ from omnigraph.storage.manifest_table import ManifestVersion
 from omnigraph.storage.requests import since_write_began
 from omnigraph.versioning import history
 from omnigraph.versioning.claims import Claims, ClaimStatus
-from omnigraph.versioning.commits import MAINTENANCE, GraphCommit
 from omnigraph.versioning.contracts import contract_path
 from omnigraph.versioning.graft import Graft
 from omnigraph.versioning.group import Member, composed, is_groupable

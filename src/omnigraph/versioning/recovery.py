@@ -14,12 +14,14 @@ import logging
 import threading
 import warnings
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pyarrow as pa
 
 from omnigraph import logs
+from omnigraph.api.commits import GraphCommit
+from omnigraph.api.reports import PendingIntent, RecoveryRecord
 from omnigraph.errors import (
     BranchGone,
     ConflictError,
@@ -47,7 +49,7 @@ from omnigraph.storage.decode import (
 from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.layout import AUDIT
 from omnigraph.versioning import history
-from omnigraph.versioning.commits import RECOVERY_ACTOR, GraphCommit
+from omnigraph.versioning.commits import RECOVERY_ACTOR
 from omnigraph.versioning.intents import IntentFiles, Intents
 from omnigraph.versioning.plan import PLAN_FORMAT, PublishPlan, plan_from_json
 from omnigraph.versioning.publish import Publisher
@@ -60,50 +62,21 @@ ROLLED_BACK = "RolledBack"
 _KEEP_WITHDRAWAL = dt.timedelta(minutes=10)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PendingIntent:
-    """An unresolved intent. `state`: staging, publishable, published, aborted or invalid."""
-
-    operation_id: str
-    state: str
-    writer_kind: str | None = None
-    actor: str | None = None
-    branch: str | None = None
-    tables: tuple[str, ...] = ()
-    lease_expired: bool = False
-    problem: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecoveryRecord:
-    """One row of the audit: what recovery did with one intent."""
-
-    operation_id: str
-    recovery_kind: str
-    recovery_for_actor: str | None
-    writer_kind: str
-    branch: str | None
-    graph_commit_id: str | None
-    reason: str
-    created_at: int
-    tables: tuple[dict[str, Any], ...] = ()
-
-    @classmethod
-    def from_json(cls, value: Any, path: str) -> RecoveryRecord:
-        """The row whose object is at `path`, each value checked."""
-        with decoding(path):
-            given = as_object(value, "a record of recovery")
-            return cls(
-                operation_id=as_commit_id(given["operation_id"]),
-                recovery_kind=as_text(given["recovery_kind"], "an outcome"),
-                recovery_for_actor=as_optional_text(given["recovery_for_actor"], "an actor"),
-                writer_kind=as_text(given["writer_kind"], "a kind of commit"),
-                branch=None if given["branch"] is None else as_name(given["branch"]),
-                graph_commit_id=as_optional_commit_id(given["graph_commit_id"]),
-                reason=as_text(given["reason"], "a reason"),
-                created_at=as_integer(given["created_at"], "a time"),
-                tables=tuple(as_object(t, "a table") for t in as_list(given["tables"], "a list of tables")),
-            )
+def parse_record(value: Any, path: str) -> RecoveryRecord:
+    """The row whose object is at `path`, each value checked."""
+    with decoding(path):
+        given = as_object(value, "a record of recovery")
+        return RecoveryRecord(
+            operation_id=as_commit_id(given["operation_id"]),
+            recovery_kind=as_text(given["recovery_kind"], "an outcome"),
+            recovery_for_actor=as_optional_text(given["recovery_for_actor"], "an actor"),
+            writer_kind=as_text(given["writer_kind"], "a kind of commit"),
+            branch=None if given["branch"] is None else as_name(given["branch"]),
+            graph_commit_id=as_optional_commit_id(given["graph_commit_id"]),
+            reason=as_text(given["reason"], "a reason"),
+            created_at=as_integer(given["created_at"], "a time"),
+            tables=tuple(as_object(t, "a table") for t in as_list(given["tables"], "a list of tables")),
+        )
 
 
 class Recovery:
@@ -154,7 +127,7 @@ class Recovery:
         """What recovery has done so far, oldest first."""
         self._store.require_present()
         found = ((self._store.objects.get_json(i.path), i.path) for i in self._store.objects.list(AUDIT))
-        rows = [RecoveryRecord.from_json(value, path) for value, path in found if value is not None]
+        rows = [parse_record(value, path) for value, path in found if value is not None]
         return sorted(rows, key=lambda row: (row.created_at, row.operation_id))
 
     def audit_table(self) -> pa.Table:

@@ -12,21 +12,13 @@ import contextlib
 import difflib
 from dataclasses import replace
 
+from omnigraph.api.commits import Branch
 from omnigraph.errors import BranchInUse, BranchNotFound, CorruptGraph, MissingData, NameTaken, StoreReplaced
 from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.layout import manifest_path
 from omnigraph.storage.manifest_table import ManifestVersion
 from omnigraph.storage.presence import missing_files
-from omnigraph.versioning.claims import (
-    MAIN,
-    Branch,
-    Claims,
-    ClaimStatus,
-    check_name,
-    claim_path,
-    closed_path,
-    native_name,
-)
+from omnigraph.versioning.claims import MAIN, Claims, ClaimStatus, check_name, claim_path, closed_path, native_name
 from omnigraph.versioning.manifest import ManifestState, RowWriter
 from omnigraph.versioning.publish import Publisher
 from omnigraph.versioning.store import GraphStore, mint, now_us, ticks

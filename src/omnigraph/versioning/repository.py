@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
+from omnigraph.api.commits import Branch, GraphCommit, Tag
+from omnigraph.api.target import FORMS, Back, Target, commit_prefix, parse_target
 from omnigraph.errors import (
     CommitNotFound,
     CorruptGraph,
@@ -22,17 +24,15 @@ from omnigraph.errors import (
 from omnigraph.storage.layout import CONDEMNED, manifest_path, version_file
 from omnigraph.versioning import history
 from omnigraph.versioning.claims import Claims
-from omnigraph.versioning.commits import GraphCommit
 from omnigraph.versioning.condemned import read_condemned
 from omnigraph.versioning.intents import Intents
 from omnigraph.versioning.manifest import ManifestState, read_state
 from omnigraph.versioning.publish import Publisher
 from omnigraph.versioning.recovery import Recovery
-from omnigraph.versioning.refs import MAIN, Branch, Refs
+from omnigraph.versioning.refs import MAIN, Refs
 from omnigraph.versioning.snapshot import TableEntry
 from omnigraph.versioning.store import GraphStore
-from omnigraph.versioning.tags import Tag, Tags
-from omnigraph.versioning.targets import FORMS, Back, Target, commit_prefix, parse_target
+from omnigraph.versioning.tags import Tags
 from omnigraph.versioning.tips import Tips
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)

@@ -6,9 +6,10 @@ it, and `fsck` reports it.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
+from omnigraph.api.commits import Tag
 from omnigraph.errors import CorruptGraph, NameTaken, StoreReplaced, TagNotFound
 from omnigraph.storage.decode import (
     Malformed,
@@ -27,35 +28,22 @@ from omnigraph.versioning.manifest import ManifestState
 from omnigraph.versioning.store import GraphStore, mint, now_us
 
 
-@dataclass(frozen=True, slots=True)
-class Tag:
-    """A name for the state of one commit. `tag_id` tells two tags of one name apart."""
-
-    name: str
-    graph_commit_id: str
-    branch: str
-    native_branch: str | None
-    manifest_version: int
-    created_at: int
-    tag_id: str = ""
-
-    @classmethod
-    def from_json(cls, value: Any, path: str) -> Tag:
-        """The tag whose object is at `path`, each value checked."""
-        with decoding(path):
-            given = as_object(value, "a tag")
-            tag = cls(
-                name=as_name(given["name"]),
-                graph_commit_id=as_commit_id(given["graph_commit_id"]),
-                branch=as_name(given["branch"]),
-                native_branch=as_native_branch(given["native_branch"]),
-                manifest_version=as_integer(given["manifest_version"], "a manifest version"),
-                created_at=as_integer(given["created_at"], "a time"),
-                tag_id=as_commit_id(given["tag_id"]),
-            )
-            if path not in (tag_path(tag.name), tag_path(tag.name, TAG_COPIES)):
-                raise Malformed(f"it is about the tag {tag.name!r}")
-        return tag
+def parse_tag(value: Any, path: str) -> Tag:
+    """The tag whose object is at `path`, each value checked."""
+    with decoding(path):
+        given = as_object(value, "a tag")
+        tag = Tag(
+            name=as_name(given["name"]),
+            graph_commit_id=as_commit_id(given["graph_commit_id"]),
+            branch=as_name(given["branch"]),
+            native_branch=as_native_branch(given["native_branch"]),
+            manifest_version=as_integer(given["manifest_version"], "a manifest version"),
+            created_at=as_integer(given["created_at"], "a time"),
+            tag_id=as_commit_id(given["tag_id"]),
+        )
+        if path not in (tag_path(tag.name), tag_path(tag.name, TAG_COPIES)):
+            raise Malformed(f"it is about the tag {tag.name!r}")
+    return tag
 
 
 class Tags:
@@ -133,4 +121,4 @@ class Tags:
 
     def _read(self, path: str) -> Tag | None:
         value = self._store.objects.get_json(path)
-        return None if value is None else Tag.from_json(value, path)
+        return None if value is None else parse_tag(value, path)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
+from omnigraph.api.commits import GraphCommit
 from omnigraph.schema.catalog import EntityType
 from omnigraph.versioning.changes import has_changes, pins_by_type, reclaimed_as_gap, states_around
-from omnigraph.versioning.commits import GraphCommit
 from omnigraph.versioning.diff import Pinned
 from omnigraph.versioning.images import can_differ
 from omnigraph.versioning.repository import Repository

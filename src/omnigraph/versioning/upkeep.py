@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from omnigraph.versioning.commits import MAINTENANCE
+from omnigraph.api.commits import MAINTENANCE
 from omnigraph.versioning.manifest import ManifestState
 from omnigraph.versioning.plan import Pin, PublishPlan, TableChange
 from omnigraph.versioning.store import mint, ticks

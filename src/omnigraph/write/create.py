@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from omnigraph.api.commits import GraphCommit
 from omnigraph.errors import CommitLost, CorruptGraph, InvalidArgument, NameTaken, OmnigraphError, StoreUnavailable
 from omnigraph.schema.catalog import Catalog, compile_schema
 from omnigraph.storage.durability import Durability
@@ -12,7 +13,6 @@ from omnigraph.storage.layout import MANIFEST, RECOVERY, TAGS, GraphRoot, table_
 from omnigraph.storage.objects import ObjectStore
 from omnigraph.storage.options import s3_options
 from omnigraph.versioning.claims import Claims
-from omnigraph.versioning.commits import GraphCommit
 from omnigraph.versioning.contracts import save_contract
 from omnigraph.versioning.manifest import ManifestState, RowWriter
 from omnigraph.versioning.refs import MAIN

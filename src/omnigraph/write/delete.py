@@ -3,29 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.api.results import DeleteResult
 from omnigraph.schema.catalog import NodeType
 from omnigraph.schema.identity import IdValue, id_text
 from omnigraph.storage.effects import ReplaceRows
 from omnigraph.storage.lookup import locate, rows_where_any
-from omnigraph.versioning.commits import GraphCommit
 from omnigraph.versioning.repository import Repository
 from omnigraph.write.transaction import WriteTxn
 from omnigraph.write.validation import Base, TableDelta, validate
 from omnigraph.write.validation.edges import ends_of
-
-
-@dataclass(frozen=True, slots=True)
-class DeleteResult:
-    """What a delete removed. `commit` is None when nothing matched."""
-
-    affected_nodes: int
-    affected_edges: int
-    commit: GraphCommit | None
 
 
 def delete_entities(

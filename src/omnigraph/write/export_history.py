@@ -9,27 +9,17 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
+from omnigraph.api.commits import GraphCommit
+from omnigraph.api.results import HistoryExport
 from omnigraph.errors import ChangeFeedGap
 from omnigraph.json_values import json_value
 from omnigraph.versioning.changes import changes_of
-from omnigraph.versioning.commits import GraphCommit
 from omnigraph.versioning.repository import Repository
 from omnigraph.write.inputs.suffixes import require_suffix
 from omnigraph.write.inputs.tables import JSONL
 from omnigraph.write.user_files import replacing
-
-
-@dataclass(frozen=True, slots=True)
-class HistoryExport:
-    """What was written. `reclaimed` counts the commits whose changes cannot be told any more."""
-
-    path: str
-    commits: int
-    changes: int
-    reclaimed: int
 
 
 def export_history(repository: Repository, target: str | os.PathLike[str], branch: str) -> HistoryExport:

@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, get_args
 
+from omnigraph.api.commits import GraphCommit
+from omnigraph.api.run_summary import RunSummary, SourceSummary
 from omnigraph.errors import Violation
 from omnigraph.storage.effects import AppendRows, Effect, OverwriteRows, ReplaceRows
-from omnigraph.versioning.commits import GraphCommit
 from omnigraph.versioning.plan import Requirement, Unmoved
 from omnigraph.versioning.repository import Repository
 from omnigraph.write.attempts import one_by_one
 from omnigraph.write.duplicates import UniqueEdges, can_repeat
 from omnigraph.write.files import Progress, Sniffed
 from omnigraph.write.intake import Intake
-from omnigraph.write.run_summary import RunSummary, SourceSummary
 from omnigraph.write.sources import Input, Reading
 from omnigraph.write.transaction import WriteTxn
 from omnigraph.write.validation import Findings, Place, Verdict, raise_first, replaced_rows, validate

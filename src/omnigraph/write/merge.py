@@ -12,6 +12,8 @@ from functools import cached_property
 
 import pyarrow as pa
 
+from omnigraph.api.commits import GraphCommit
+from omnigraph.api.conflicts import Conflict, ConflictKind, Strategy
 from omnigraph.errors import InvalidArgument, MergeConflict, OmnigraphError
 from omnigraph.schema.catalog import Catalog, EdgeType, EntityType
 from omnigraph.schema.evolve_constraints import added_constraints, joined_constraints, without_constraints
@@ -21,7 +23,6 @@ from omnigraph.storage.effects import Effect, ReplaceRows
 from omnigraph.storage.lookup import locate_ahead
 from omnigraph.storage.tables import Table
 from omnigraph.versioning.ancestry import Lineage, relate
-from omnigraph.versioning.commits import GraphCommit
 from omnigraph.versioning.contracts import save_contract
 from omnigraph.versioning.diff import Pinned, TableDelta, columns_of, in_shape, is_unchanged, table_delta
 from omnigraph.versioning.graft import Graft
@@ -33,7 +34,7 @@ from omnigraph.versioning.staging import open_table, stage_change
 from omnigraph.versioning.store import GraphStore
 from omnigraph.write.merge_check import check_merge
 from omnigraph.write.merge_compare import Compared, Comparing, Comparison, TableSides, Terms, in_process
-from omnigraph.write.merge_conflicts import Conflict, ConflictKind, Decisions, Strategy
+from omnigraph.write.merge_conflicts import Decisions
 from omnigraph.write.merge_files import Resolutions, resolutions_of
 from omnigraph.write.merge_rows import TableMerge
 from omnigraph.write.reshape import clashes, fits, reshaped, rewritten

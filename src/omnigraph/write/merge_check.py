@@ -15,12 +15,13 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.api.conflicts import OURS, THEIRS, Conflict, ConflictKind
 from omnigraph.schema.catalog import Catalog, EdgeType, EntityType
 from omnigraph.storage.lookup import rows_where_any
 from omnigraph.storage.tables import Table
 from omnigraph.versioning.diff import TableDelta, public_row
 from omnigraph.versioning.plan import KeysPresent, NoIncident, Requirement
-from omnigraph.write.merge_conflicts import OURS, THEIRS, Conflict, ConflictKind, Decisions
+from omnigraph.write.merge_conflicts import Decisions
 from omnigraph.write.merge_rows import TableMerge
 from omnigraph.write.schema_check import needs_data, violations
 from omnigraph.write.validation.edges import End, ends_of

@@ -11,13 +11,14 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol
 
+from omnigraph.api.conflicts import Conflict
 from omnigraph.schema.catalog import EntityType
 from omnigraph.storage.crew import HERE, Crew
 from omnigraph.storage.effects import ReplaceRows
 from omnigraph.storage.tables import Table
 from omnigraph.versioning.diff import Pinned, TableDelta, table_delta
 from omnigraph.versioning.store import GraphStore
-from omnigraph.write.merge_conflicts import Conflict, Decisions
+from omnigraph.write.merge_conflicts import Decisions
 from omnigraph.write.merge_rows import TableMerge, merge_table
 from omnigraph.write.transaction import WriteTxn
 

@@ -3,65 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from enum import StrEnum
+from dataclasses import dataclass, field
 from typing import Any
 
+from omnigraph.api.conflicts import OURS, RESOLVABLE, THEIRS, ConflictKind, Image, Strategy
 from omnigraph.errors import InvalidArgument
-from omnigraph.errors.codec import error_part
 from omnigraph.json_values import json_value
 from omnigraph.schema.catalog import EntityType
-
-OURS, THEIRS = "ours", "theirs"
-Image = dict[str, Any] | None
-
-
-class ConflictKind(StrEnum):
-    """Every way in which two branches can contradict each other."""
-
-    DIVERGENT_INSERT = "DivergentInsert"
-    DIVERGENT_UPDATE = "DivergentUpdate"
-    DELETE_VS_UPDATE = "DeleteVsUpdate"
-    ORPHAN_EDGE = "OrphanEdge"
-    UNIQUE_VIOLATION = "UniqueViolation"
-    CARDINALITY_VIOLATION = "CardinalityViolation"
-    VALUE_CONSTRAINT_VIOLATION = "ValueConstraintViolation"
-    SCHEMA_CONFLICT = "SchemaConflict"
-
-
-RESOLVABLE = (
-    ConflictKind.DIVERGENT_INSERT,
-    ConflictKind.DIVERGENT_UPDATE,
-    ConflictKind.DELETE_VS_UPDATE,
-    ConflictKind.ORPHAN_EDGE,
-)
-"""Kinds with two sides to choose from. The others need a change on one of the branches."""
-
-
-@error_part
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conflict:
-    """One contradiction. `ours` is the value on the branch that is merged into, `theirs` the one that is merged.
-
-    `resolution` says which side a strategy chose; None is an open conflict.
-    """
-
-    kind: ConflictKind
-    entity_kind: str
-    type_name: str
-    message: str
-    entity_id: str | None = None
-    base: Any = None
-    ours: Any = None
-    theirs: Any = None
-    resolution: str | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "kind", ConflictKind(self.kind))  # which travels as its text
-
-    def as_dict(self) -> dict[str, Any]:
-        """For `--json`, files and HTTP bodies: values that JSON can carry."""
-        return {name: json_value(value) for name, value in {**asdict(self), "kind": str(self.kind)}.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,9 +27,6 @@ class Resolution:
     def place(self) -> tuple[str, str, str]:
         """Which conflict is meant."""
         return self.kind, self.table_key, self.entity_id
-
-
-Strategy = str | Mapping[str, str] | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,9 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from omnigraph.api.conflicts import OURS, RESOLVABLE, THEIRS, Conflict
 from omnigraph.errors import InvalidArgument
-from omnigraph.write.merge_conflicts import OURS, RESOLVABLE, THEIRS, Conflict, Resolution
+from omnigraph.write.merge_conflicts import Resolution
 from omnigraph.write.user_files import read_text, write_file
 
 _NAMES = ("entity_kind", "type_name", "entity_id")

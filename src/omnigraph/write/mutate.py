@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from omnigraph.api.results import MutationResult
 from omnigraph.datatypes import Scalar, canonical_text
 from omnigraph.errors import SchemaMoved
 from omnigraph.execution.arrow.evaluate import Evaluator, Request, Scope
@@ -20,7 +21,6 @@ from omnigraph.query.plan.pushdown import NEVER, all_of, folded, is_pushable, sq
 from omnigraph.schema.catalog import EdgeType, EntityType
 from omnigraph.storage.effects import Effect
 from omnigraph.storage.tables import Table
-from omnigraph.versioning.commits import GraphCommit
 from omnigraph.versioning.plan import Requirement, Unmoved
 from omnigraph.versioning.repository import Repository
 from omnigraph.write.attempts import one_by_one
@@ -31,21 +31,6 @@ from omnigraph.write.overlay import Condition, Overlay
 from omnigraph.write.rows import ENDPOINTS, batch_from_rows
 from omnigraph.write.transaction import WriteTxn
 from omnigraph.write.validation import NOWHERE, Findings, TableDelta, raise_first, validate
-
-
-@dataclass(frozen=True, slots=True)
-class MutationResult:
-    """What a mutation did. `commit` is None when nothing matched.
-
-    `replayed`: the same idempotency key was seen before; this is its commit, and nothing was done again.
-    """
-
-    query_name: str
-    branch: str
-    affected_nodes: int
-    affected_edges: int
-    commit: GraphCommit | None
-    replayed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

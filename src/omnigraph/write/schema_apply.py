@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from omnigraph.api.commits import GraphCommit
+from omnigraph.api.results import SchemaChange
 from omnigraph.errors import MissingEndpoint, PlanMoved
 from omnigraph.schema import steps
 from omnigraph.schema.catalog import EdgeType, EntityType
 from omnigraph.schema.evolve import Migration
 from omnigraph.schema.evolve_constraints import added_constraints
 from omnigraph.storage.lookup import missing_ids
-from omnigraph.versioning.commits import GraphCommit
 from omnigraph.versioning.contracts import save_contract
 from omnigraph.versioning.diff import columns_of, in_shape
 from omnigraph.versioning.graft import Graft
@@ -25,7 +26,7 @@ from omnigraph.versioning.staging import open_table
 from omnigraph.write.attempts import reprepared
 from omnigraph.write.reshape import Reshaped, born, fits, reshaped, rewritten, with_columns
 from omnigraph.write.schema_check import needs_data, require_satisfied
-from omnigraph.write.schema_plan import SchemaChange, SchemaRequest, plan_on, plan_schema, require_allowed
+from omnigraph.write.schema_plan import SchemaRequest, plan_on, plan_schema, require_allowed
 from omnigraph.write.transaction import WriteTxn
 
 __all__ = ["SchemaChange", "SchemaRequest", "apply_schema", "plan_schema"]

@@ -6,41 +6,17 @@ import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from omnigraph.api.results import SchemaChange
 from omnigraph.errors import DropNotAllowed, InvalidArgument, SchemaChangeRefused
 from omnigraph.schema.catalog import Catalog
 from omnigraph.schema.evolve import Migration, plan_migration
 from omnigraph.schema.kept import MigrationOptions
 from omnigraph.schema.names import suggest
-from omnigraph.schema.steps import Step, refusal
-from omnigraph.versioning.commits import GraphCommit
+from omnigraph.schema.steps import dropped_names, refusal
 from omnigraph.versioning.manifest import ManifestState
 from omnigraph.versioning.repository import Repository
 from omnigraph.versioning.store import GraphStore, mint
 from omnigraph.write.kept import KeptRows
-
-
-@dataclass(frozen=True, slots=True)
-class SchemaChange:
-    """The steps to a schema, and whether they were taken. Without steps there is nothing to apply.
-
-    `digest` names the plan: apply it with `plan=digest`, and nothing but these steps is taken.
-    """
-
-    steps: tuple[Step, ...]
-    applied: bool = False
-    commit: GraphCommit | None = None
-    graph_manifest_version: int | None = None
-    digest: str = ""
-
-    @property
-    def supported(self) -> bool:
-        """True when every step can be taken."""
-        return all(step.is_supported for step in self.steps)
-
-    @property
-    def drops(self) -> tuple[str, ...]:
-        """What the steps drop, by the names that an apply has to be given: `Person`, `Person.age`."""
-        return dropped_names(self.steps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,11 +79,6 @@ def require_allowed(migration: Migration, request: SchemaRequest) -> None:
     unasked = tuple(name for name in dropped_names(migration.steps) if name not in request.options.drop)
     if unasked:
         raise DropNotAllowed(unasked, migration.steps)
-
-
-def dropped_names(steps: Iterable[Step]) -> tuple[str, ...]:
-    """What some steps drop, each once."""
-    return tuple(dict.fromkeys(step.dropped for step in steps if step.dropped is not None))
 
 
 def _require_supported(migration: Migration) -> None:

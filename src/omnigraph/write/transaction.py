@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 import pyarrow as pa
 
+from omnigraph.api.commits import LOGICAL, GraphCommit
 from omnigraph.errors import OmnigraphError, OutcomeUnknown, PreconditionFailed
 from omnigraph.schema.catalog import Catalog
 from omnigraph.storage import calls, requests
@@ -18,7 +19,6 @@ from omnigraph.storage.effects import AppendRows, Effect, ReplaceRows, Unwritten
 from omnigraph.storage.layout import pin_file
 from omnigraph.storage.staged import write_rows
 from omnigraph.storage.tables import Table
-from omnigraph.versioning.commits import LOGICAL, GraphCommit
 from omnigraph.versioning.graft import NO_GRAFT, Graft
 from omnigraph.versioning.history import find_request
 from omnigraph.versioning.manifest import ManifestState

@@ -13,20 +13,22 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.api.commits import GraphCommit
+from omnigraph.api.conflicts import Strategy
+from omnigraph.api.results import RestoreResult
+from omnigraph.api.target import Target
 from omnigraph.errors import InvalidArgument, Unsupported
 from omnigraph.schema.catalog import EntityType
 from omnigraph.schema.identity import IdValue, id_text
 from omnigraph.storage.effects import Effect, ReplaceRows
 from omnigraph.versioning.ancestry import Lineage, relate
-from omnigraph.versioning.commits import GraphCommit
 from omnigraph.versioning.diff import Pinned, table_delta
 from omnigraph.versioning.manifest import ManifestState
 from omnigraph.versioning.plan import Unmoved
 from omnigraph.versioning.repository import Repository
-from omnigraph.versioning.targets import Target
 from omnigraph.write.merge import Joined, MergePlan, MergeResult, Merging, Sides, require_no_conflict
 from omnigraph.write.merge_compare import Terms, in_process
-from omnigraph.write.merge_conflicts import Decisions, Strategy
+from omnigraph.write.merge_conflicts import Decisions
 from omnigraph.write.transaction import WriteTxn
 from omnigraph.write.validation import TableDelta, validate
 
@@ -39,17 +41,6 @@ class Author:
 
     actor: str | None = None
     message: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestoreResult:
-    """What going back did, or would do: rows written and removed, by type. `commit` is None when nothing differed."""
-
-    target: str
-    outcome: str
-    written: Mapping[str, int]
-    removed: Mapping[str, int]
-    commit: GraphCommit | None = None
 
 
 def revert_commit(

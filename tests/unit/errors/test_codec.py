@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from omnigraph import errors
+from omnigraph.api.conflicts import Conflict, ConflictKind
 from omnigraph.errors import OmnigraphError, Span, Violation
 from omnigraph.errors.codec import decode_value, encode_value
 from omnigraph.execution.spark.refusals import TaskRefusal, refusal_in
 from omnigraph.schema.steps import Step
-from omnigraph.write.merge_conflicts import Conflict, ConflictKind
 
 DAY, MOMENT = dt.date(2024, 2, 29), dt.datetime(2024, 2, 29, 12, 30, 1, 5000, tzinfo=dt.UTC)
 WRONG = Violation(

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from omnigraph.versioning.commits import GraphCommit
+from omnigraph.api.commits import GraphCommit
 from omnigraph.versioning.graft import Graft
 from omnigraph.versioning.snapshot import TableEntry
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnigraph import Graph
+from omnigraph.api.commits import GraphCommit
 from omnigraph.storage.layout import MANIFEST
-from omnigraph.versioning.commits import GraphCommit
 from omnigraph.versioning.manifest import ManifestState, RowWriter, read_state
 from omnigraph.versioning.snapshot import TableEntry
 

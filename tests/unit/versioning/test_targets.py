@@ -7,8 +7,8 @@ import datetime as dt
 import pytest
 
 from omnigraph import Graph
+from omnigraph.api.target import Back, Place, parse_target
 from omnigraph.errors import CommitNotFound, InvalidArgument, NotFound, OmnigraphError, VersionNotFound
-from omnigraph.versioning.targets import Back, Place, parse_target
 
 UTC = dt.UTC
 

@@ -89,8 +89,8 @@ def analytics(
     json: options.Json = False,
 ) -> None:
     """Compute a value of every node at the ends of some edge types, from one snapshot of the graph."""
+    from omnigraph.api.query_result import Result
     from omnigraph.cli.formats import FORMATS
-    from omnigraph.execution.result import Result
 
     if format not in FORMATS:
         options.usage(f"--format {format} is unknown: use {', '.join(FORMATS)}")

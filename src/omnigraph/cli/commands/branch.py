@@ -15,9 +15,9 @@ from omnigraph.cli.output import clean, commit_json, note, print_json, print_lin
 from omnigraph.errors import MergeConflict
 
 if TYPE_CHECKING:
+    from omnigraph.api.conflicts import Conflict
     from omnigraph.graph import Graph
     from omnigraph.write.merge import MergeResult
-    from omnigraph.write.merge_conflicts import Conflict
 
 app = options.group("Lines of history that do not disturb each other.")
 Name = Annotated[

@@ -9,7 +9,7 @@ from omnigraph.cli import options
 from omnigraph.cli.output import print_json, print_line, print_table
 
 if TYPE_CHECKING:
-    from omnigraph.maintenance.indices import IndexStatus
+    from omnigraph.api.reports import IndexStatus
 
 app = options.group("Indexes: what there is, and building what is lacking.")
 

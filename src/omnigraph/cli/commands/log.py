@@ -16,8 +16,8 @@ from omnigraph.errors import NotFound
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from omnigraph.api.commits import GraphCommit
     from omnigraph.graph import Graph
-    from omnigraph.versioning.commits import GraphCommit
 
 
 def log(
@@ -81,7 +81,7 @@ def _newest(graph: Graph, branch: str, limit: int | None, *, maintenance: bool) 
 
 
 def _is_maintenance(commit: GraphCommit) -> bool:
-    from omnigraph.versioning.commits import MAINTENANCE
+    from omnigraph.api.commits import MAINTENANCE
 
     return commit.op_class == MAINTENANCE
 

@@ -20,7 +20,7 @@ from omnigraph.errors import InvalidArgument
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from omnigraph.execution.explanation import Explanation
+    from omnigraph.api.explanation import Explanation
     from omnigraph.handles.engines import Engine as EngineName
     from omnigraph.query.lint import QueryLint
     from omnigraph.schema.catalog import Catalog
@@ -119,7 +119,7 @@ def explain(
     json: options.Json = False,
 ) -> None:
     """Show what a query means, and the plan that answers it."""
-    from omnigraph.execution.explanation import Explanation
+    from omnigraph.api.explanation import Explanation
 
     source = query_source(name, file, text)
     given = query_params(params, params_file)
@@ -138,7 +138,7 @@ def explain(
 
 def _meaning(source: str | Path, name: str | None, schema: str) -> Explanation:
     """A query without a graph: there is nothing to plan for."""
-    from omnigraph.execution.explanation import Explanation
+    from omnigraph.api.explanation import Explanation
     from omnigraph.handles.queries import source_of
     from omnigraph.query import compile_query
     from omnigraph.query.ir_text import explain_ir

@@ -11,7 +11,7 @@ from omnigraph.cli import options
 from omnigraph.cli.output import print_json, print_line, print_table
 
 if TYPE_CHECKING:
-    from omnigraph.maintenance.fsck_names import LostName
+    from omnigraph.api.reports import LostName
 
 Confirm = Annotated[bool, typer.Option("--confirm", help="Act on what is provable. Without it, only look.")]
 Force = Annotated[

@@ -1,0 +1,171 @@
+"""Reports of maintenance and of recovery."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from omnigraph.api.commits import GraphCommit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingIntent:
+    """An unresolved intent. `state`: staging, publishable, published, aborted or invalid."""
+
+    operation_id: str
+    state: str
+    writer_kind: str | None = None
+    actor: str | None = None
+    branch: str | None = None
+    tables: tuple[str, ...] = ()
+    lease_expired: bool = False
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveryRecord:
+    """One row of the audit: what recovery did with one intent."""
+
+    operation_id: str
+    recovery_kind: str
+    recovery_for_actor: str | None
+    writer_kind: str
+    branch: str | None
+    graph_commit_id: str | None
+    reason: str
+    created_at: int
+    tables: tuple[dict[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LostName:
+    """A record of a branch or tag that is missing or damaged.
+
+    `is_provable`: the store says for certain what it held. Otherwise `--force` is needed, or nothing helps (`problem`).
+    """
+
+    kind: str
+    name: str
+    path: str
+    message: str
+    is_provable: bool = False
+    problem: str | None = None
+    native_branch: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that does not fit. `check` is the kind of check, `where` the branch, version or table."""
+
+    check: str
+    where: str
+    message: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FsckReport:
+    """What was found, and how much was looked at. `unrecorded` files have no recorded checksum to compare with."""
+
+    problems: tuple[Problem, ...]
+    branches: int
+    versions: int
+    pins: int
+    files: int
+    rows: int
+    pending_intents: int
+    deep: bool = False
+    bytes_read: int = 0
+    unrecorded: int = 0
+
+    @property
+    def is_clean(self) -> bool:
+        """True when everything fits."""
+        return not self.problems
+
+
+NO_DRIFT = "no_drift"
+
+
+@dataclass(frozen=True, slots=True)
+class TableDrift:
+    """One table of main: its linear HEAD against its birth, and whether its pin can be read."""
+
+    table_key: str
+    classification: str
+    head_version: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class RepairReport:
+    """What was found, and what was done about it."""
+
+    tables: tuple[TableDrift, ...]
+    damaged_manifests: tuple[str, ...]
+    quarantined: tuple[str, ...]
+    problems: tuple[Problem, ...] = ()
+    lost_names: tuple[LostName, ...] = ()
+    restored: tuple[str, ...] = ()
+
+    @property
+    def is_clean(self) -> bool:
+        """True when nothing needs attention. A manifest that may be of a branch in creation needs none."""
+        has_drift = any(t.classification != NO_DRIFT for t in self.tables)
+        is_lost = any(lost.is_provable or lost.problem is not None for lost in self.lost_names)
+        return not (has_drift or is_lost or self.damaged_manifests or self.problems)
+
+
+@dataclass(frozen=True, slots=True)
+class TableStats:
+    """One table at the head of a branch. `live_bytes` is what this version needs, `bytes` all that lies there."""
+
+    table_key: str
+    rows: int
+    deleted_rows: int
+    fragments: int
+    uncovered_fragments: int
+    index_coverage: float
+    versions: int
+    live_bytes: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class GraphStats:
+    """A graph. `history_depth` counts the commits of the branch, `history_files` those settled out of the manifest.
+
+    `garbage_bytes` is None unless it was asked for.
+    """
+
+    branch: str
+    tables: tuple[TableStats, ...]
+    branches: int
+    tags: int
+    history_depth: int
+    history_files: int
+    manifest_versions: int
+    manifest_bytes: int
+    live_bytes: int
+    bytes: int
+    garbage_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IndexStatus:
+    """One wanted index: its kind, the rows it covers of all rows, and why it is not there when it cannot be."""
+
+    table_key: str
+    property: str
+    kind: str
+    state: str
+    covered_rows: int
+    rows: int
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IndexReport:
+    """What there is after a build, and the commit that brought it; None when nothing was lacking."""
+
+    indexes: tuple[IndexStatus, ...]
+    commit: GraphCommit | None
