@@ -11,7 +11,8 @@ import omnigraph
 
 SRC = Path(omnigraph.__file__).parent
 ORDER = [
-    "errors", "logs", "json_values", "datatypes", "schema", "query", "api", "storage", "versioning", "execution", "write",
+    "errors", "logs", "json_values", "datatypes", "schema", "query", "api", "storage", "versioning", "execution",
+    "write",
     "maintenance", "handles", "graph",
     "pipeline", "server", "cli",
 ]  # fmt: skip

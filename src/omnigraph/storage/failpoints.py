@@ -41,6 +41,7 @@ class Point(StrEnum):
     INTENT_ABORTED = "intent.after_abort"
     INTENT_BEFORE_LIST = "intent.before_list"
     OBJECT_BEFORE_PROBE = "object.before_probe"
+    OBJECT_BEFORE_READ = "object.before_read"
     OBJECT_REMOVED = "object.after_remove"
 
     HISTORY_WRITTEN = "history.after_extent"

@@ -170,6 +170,7 @@ class ObjectStore:
         if self._store is None:
             return None
         record("object get")
+        hit(Point.OBJECT_BEFORE_READ)
         self._sends("get")
         with translated(f"reading {path}"):
             try:

@@ -166,11 +166,15 @@ class Claims:
         known = self._owners.get(path)
         if identity is None:
             return None
-        if known is None or known[0] != identity:
-            value = self._objects.get_json(path)
-            owner = None if value is None else parse_branch(value, path).native_branch
-            known = self._owners[path] = (identity, owner)
-        return known[1]
+        if known is not None and known[0] == identity:
+            return known[1]
+        value = self._objects.get_json(path)
+        if value is None:  # moved away between the look and the read: says nothing about the file that was looked at
+            return None
+        owner = parse_branch(value, path).native_branch
+        if self._objects.identity(path) == identity:
+            self._owners[path] = (identity, owner)
+        return owner
 
     def newest(self, name: str | None = None) -> list[ClaimStatus]:
         """The newest generation of one name, or of every name but main; one listing."""

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from omnigraph import Graph
-from omnigraph.versioning.claims import Claims
+from omnigraph.storage.failpoints import Point
+from omnigraph.versioning.claims import Claims, claim_path
 from tests.conftest import SCHEMA
 from tests.support.fixtures import unflushed
+from tests.support.graphs import while_armed
 
 __all__ = ["unflushed"]
 
@@ -66,3 +70,41 @@ def test_the_claim_goes_before_the_mark_that_deletes_it(graph: Graph) -> None:
     assert claims.objects_of(ended) == []
     assert claims.survey().retired == 1, "no successor goes below it"
     assert [status.generation for status in claims.newest("dev")] == [2]
+
+
+def once(action: Callable[[], None]) -> Callable[[], None]:
+    done: list[bool] = []
+
+    def act() -> None:
+        if not done:
+            done.append(True)
+            action()
+
+    return act
+
+
+@pytest.mark.parametrize("left", [None, "another"])
+def test_a_claim_that_was_read_of_another_directory_is_not_remembered(
+    graph: Graph, tmp_path: Path, left: str | None
+) -> None:
+    """The store is moved between the look at a claim and its read, and is back afterwards: the same file as before."""
+    claims = Claims(graph._store.objects)
+    native = natives(graph)[1]
+    elsewhere, claim = tmp_path / "elsewhere", Path(graph.uri) / claim_path("dev", 2)
+
+    def move_away() -> None:
+        os.rename(graph.uri, elsewhere)
+        if left is not None:  # what a writer that had not noticed has put there meanwhile
+            other = Graph.init(tmp_path / "other", SCHEMA)
+            for _ in range(2):
+                other.branches.create("dev")
+                other.branches.delete("dev")
+            os.rename(tmp_path / "other", graph.uri)
+
+    with while_armed({Point.OBJECT_BEFORE_READ: once(move_away)}):
+        assert not claims.status(native).is_open
+    if left is not None:
+        assert claim.exists()
+        os.rename(graph.uri, tmp_path / "debris")
+    os.rename(elsewhere, graph.uri)
+    assert claims.status(native).is_open, "its branch is there"
