@@ -15,12 +15,10 @@ if TYPE_CHECKING:
     from omnigraph.api.changes import EntityChange
     from omnigraph.api.commits import Branch, GraphCommit, Tag
     from omnigraph.api.conflicts import Conflict
-    from omnigraph.api.results import MutationResult
+    from omnigraph.api.results import LoadResult, MergeResult, MutationResult
     from omnigraph.graph import Graph
     from omnigraph.versioning.snapshot import Snapshot
     from omnigraph.write.inputs.file_options import FileOptions
-    from omnigraph.write.load import LoadResult
-    from omnigraph.write.merge import MergeResult
 
 __version__ = "0.1.0"
 
@@ -31,9 +29,9 @@ _HOMES = {
     "FileOptions": "omnigraph.write.inputs.file_options",
     "Graph": "omnigraph.graph",
     "GraphCommit": "omnigraph.api.commits",
-    "LoadResult": "omnigraph.write.load",
+    "LoadResult": "omnigraph.api.results",
     "MutationResult": "omnigraph.api.results",
-    "MergeResult": "omnigraph.write.merge",
+    "MergeResult": "omnigraph.api.results",
     "Snapshot": "omnigraph.versioning.snapshot",
     "Tag": "omnigraph.api.commits",
 }

@@ -15,8 +15,9 @@ from omnigraph.api.arguments import AtLeast, Count, EntityId, Remedy, checked
 from omnigraph.api.changes import ChangeFilter, EntityChange, Kind, Op
 from omnigraph.api.conflicts import Strategy
 from omnigraph.api.explanation import Explanation
+from omnigraph.api.options import Engine, Format, Mode
 from omnigraph.api.query_result import Result, ResultStream
-from omnigraph.api.results import DeleteResult, MutationResult, RestoreResult
+from omnigraph.api.results import DeleteResult, ExportResult, LoadResult, MergeResult, MutationResult, RestoreResult
 from omnigraph.api.target import Target
 from omnigraph.errors import InvalidArgument, NotFound, OmnigraphError
 from omnigraph.execution.arrow.data import GraphData
@@ -25,7 +26,7 @@ from omnigraph.handles.analytics import Analytics
 from omnigraph.handles.blobs import Blobs
 from omnigraph.handles.branches import Branches
 from omnigraph.handles.commits import Commits
-from omnigraph.handles.engines import Engine, find_engine, holds_spark_frames
+from omnigraph.handles.engines import find_engine, holds_spark_frames
 from omnigraph.handles.maintenance import Maintenance
 from omnigraph.handles.queries import Queries, source_of, text_of
 from omnigraph.handles.recovery import RecoveryLog
@@ -49,11 +50,10 @@ from omnigraph.versioning.store import GraphStore, Settings
 from omnigraph.write.attempts import reprepared
 from omnigraph.write.create import create_graph
 from omnigraph.write.delete import delete_entities
-from omnigraph.write.export import ExportResult, Format, export_rows
+from omnigraph.write.export import export_rows
 from omnigraph.write.inference import infer_schema
 from omnigraph.write.inputs.file_options import FileOptions, file_options
-from omnigraph.write.load import APPEND, OVERWRITE, LoadRequest, LoadResult, Mode, load_rows, silent
-from omnigraph.write.merge import MergeResult
+from omnigraph.write.load import APPEND, OVERWRITE, LoadRequest, load_rows, silent
 from omnigraph.write.mutate import MutationRequest, mutate
 from omnigraph.write.sources import holds_few_rows, inputs_of
 from omnigraph.write.undo import Author, cherry_pick, restore_graph, restore_rows, revert_commit, terms_of

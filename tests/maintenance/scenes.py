@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from omnigraph import Graph
-from omnigraph.maintenance.cleanup import CleanupReport
+from omnigraph.api.reports import CleanupReport
 from tests.support.graphs import SMALL, knows, people
 
 

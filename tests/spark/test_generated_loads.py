@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 from omnigraph import Graph, pipeline
+from omnigraph.api.results import LoadResult
 from omnigraph.errors import OmnigraphError, Violation
-from omnigraph.write.load import LoadResult
 from tests.spark.generated import Generator, LoadCase, plain
 
 MINTED = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")

@@ -14,13 +14,14 @@ import pytest
 from typer.testing import CliRunner
 
 from omnigraph import Graph, pipeline
+from omnigraph.api.results import MergeResult
 from omnigraph.cli.main import app
 from omnigraph.errors import ExpectedVersionMismatch, InvalidArgument, MergeConflict, StorageError, Unsupported
 from omnigraph.pipeline import spark_merge
 from omnigraph.pipeline.spark_merge import spark_comparing
 from omnigraph.storage import difference, failpoints
 from omnigraph.storage.failpoints import Point
-from omnigraph.write.merge import MergeResult, merge_branch
+from omnigraph.write.merge import merge_branch
 from tests.support.graphs import recovery_files
 
 SCHEMA = """

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Protocol, get_args
 
 from omnigraph.api.commits import GraphCommit
 from omnigraph.datatypes import f32_digits
@@ -92,3 +93,17 @@ class ChangeBlock:
     changes: tuple[EntityChange, ...]
     cursor: str
     schema_changed: bool = False
+
+
+class ChangeFeed(Protocol):
+    """The commits of a branch after a place, oldest first, each with what it changed. Reading it moves nothing."""
+
+    caught_up: bool
+    """Whether the last block is the head of the branch as the feed found it."""
+
+    @property
+    def cursor(self) -> str | None:
+        """Where to go on; None before the first commit of a feed from the beginning."""
+
+    def __iter__(self) -> Iterator[ChangeBlock]:
+        """The blocks, each made when it is asked for."""

@@ -169,3 +169,84 @@ class IndexReport:
 
     indexes: tuple[IndexStatus, ...]
     commit: GraphCommit | None
+
+
+@dataclass(frozen=True, slots=True)
+class PendingIndex:
+    """An index that does not cover all rows of its table after a run, and why. Answers are right meanwhile."""
+
+    property: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class TableOptimizeStats:
+    """What was done to one table. `skipped` says why nothing was, where something would have been worth it.
+
+    `due` are the reasons for the work, where they were asked for: by `auto`, or by a dry run.
+    """
+
+    table_key: str
+    fragments_removed: int = 0
+    fragments_added: int = 0
+    committed: bool = False
+    skipped: str | None = None
+    pending_indexes: tuple[PendingIndex, ...] = ()
+    due: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizeReport:
+    """The outcome; `commit` is None when there was nothing to do, or in a dry run."""
+
+    branch: str
+    tables: tuple[TableOptimizeStats, ...]
+    commit: GraphCommit | None
+
+
+@dataclass(frozen=True, slots=True)
+class TableCleanupStats:
+    """What was, or would be, removed for one table. `table_key` is `__manifest` or `control` for the rest."""
+
+    table_key: str
+    bytes_removed: int = 0
+    old_versions_removed: int = 0
+    objects_removed: int = 0
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CleanupReport:
+    """The outcome. Not `confirmed`: a preview, nothing was deleted."""
+
+    confirmed: bool
+    tables: tuple[TableCleanupStats, ...]
+    manifest_versions_removed: int
+
+    @property
+    def bytes_removed(self) -> int:
+        """Everything together."""
+        return sum(table.bytes_removed for table in self.tables)
+
+    @property
+    def objects_removed(self) -> int:
+        """Everything together."""
+        return sum(table.objects_removed for table in self.tables)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyReport:
+    """What was copied. `skipped` objects were there already, `removed` ones were names that the source has no more."""
+
+    source: str
+    target: str
+    objects_copied: int
+    bytes_copied: int
+    objects_skipped: int
+    objects_removed: int
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether the copy was checked and nothing was found."""
+        return not self.problems

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from omnigraph.api.commits import GraphCommit
+from omnigraph.api.conflicts import Conflict
+from omnigraph.api.run_summary import RunSummary, SourceSummary
+from omnigraph.errors import Violation
 from omnigraph.schema.steps import Step, dropped_names
 
 
@@ -85,4 +88,71 @@ class BlobInfo:
     kind: str
     size: int
     etag: str
+    graph_commit_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class LoadResult:
+    """What a load did. `commit` is None when there was nothing to load. `rejected` rows were left out on request.
+
+    `duplicates` are edges that were skipped because equal ones are there, by type; only `dedupe_edges` counts them.
+    `deleted` are rows that change events removed, edges of deleted nodes included; `late` are events that were ignored
+    because the graph has a later state of their row; both by type. `quarantined` are rows that expectations dropped.
+    `sources` says of each source what became of its rows, `added` are properties that the load added to the schema,
+    with their types, `bytes` the sizes of the data files by table, `phases` seconds by what was done; only loads on
+    Spark fill them. `summary` has the numbers of the run of a job. `sniffed` has, by
+    path, what the first bytes of a file said about how it is written: its `delimiter`, `encoding` or `format`.
+    """
+
+    branch: str
+    mode: str
+    nodes: Mapping[str, int]
+    edges: Mapping[str, int]
+    commit: GraphCommit | None
+    base_branch: str | None = None
+    branch_created: bool = False
+    dry_run: bool = False
+    rejected: tuple[Violation, ...] = ()
+    duplicates: Mapping[str, int] = field(default_factory=dict)
+    deleted: Mapping[str, int] = field(default_factory=dict)
+    late: Mapping[str, int] = field(default_factory=dict)
+    quarantined: tuple[Violation, ...] = ()
+    sources: tuple[SourceSummary, ...] = ()
+    added: Mapping[str, str] = field(default_factory=dict)
+    bytes: Mapping[str, int] = field(default_factory=dict)
+    phases: Mapping[str, float] = field(default_factory=dict)
+    summary: RunSummary | None = None
+    sniffed: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    @property
+    def total_entities(self) -> int:
+        """Nodes and edges together."""
+        return sum(self.nodes.values()) + sum(self.edges.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeResult:
+    """What a merge did, or would do. `conflicts` are those that a strategy decided, or in a dry run all of them."""
+
+    source: str
+    target: str
+    outcome: str
+    conflicts: tuple[Conflict, ...] = ()
+    commit: GraphCommit | None = None
+    base_commit_id: str | None = None
+    branch_deleted: bool = False
+    branch_delete_error: str | None = None
+
+    @property
+    def open_conflicts(self) -> tuple[Conflict, ...]:
+        """Conflicts that nobody decided."""
+        return tuple(c for c in self.conflicts if c.resolution is None)
+
+
+@dataclass(frozen=True, slots=True)
+class ExportResult:
+    """What was written: rows by table key, and the files."""
+
+    rows: Mapping[str, int]
+    files: tuple[str, ...]
     graph_commit_id: str

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from omnigraph.api.arguments import checked
 from omnigraph.api.commits import Branch
 from omnigraph.api.conflicts import Conflict, Strategy
-from omnigraph.api.results import RestoreResult
+from omnigraph.api.options import Engine
+from omnigraph.api.results import MergeResult, RestoreResult
 from omnigraph.api.target import Target
-from omnigraph.handles.engines import Engine, find_engine
+from omnigraph.handles.engines import find_engine
 from omnigraph.versioning.refs import MAIN
 from omnigraph.versioning.repository import Repository
-from omnigraph.write.merge import MergeResult, delete_merged, merge_branch
+from omnigraph.write.merge import delete_merged, merge_branch
 from omnigraph.write.merge_compare import Comparing, in_process
 from omnigraph.write.merge_files import write_conflicts
 from omnigraph.write.undo import Author, restore_graph

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 from omnigraph.errors import InvalidArgument, Unsupported
-
-Engine = Literal["auto", "arrow", "spark"]
-"""Who does the work: this process (`arrow`), tasks of a Spark session, or what fits the data (`auto`)."""
 
 _MODULES = {"spark": "omnigraph.pipeline.engine"}
 

@@ -9,14 +9,24 @@ from collections.abc import Callable
 from typing import Annotated
 
 from omnigraph.api.arguments import AtLeast, Count, checked
-from omnigraph.api.reports import FsckReport, GraphStats, IndexReport, IndexStatus, RepairReport
+from omnigraph.api.options import Engine
+from omnigraph.api.reports import (
+    CleanupReport,
+    CopyReport,
+    FsckReport,
+    GraphStats,
+    IndexReport,
+    IndexStatus,
+    OptimizeReport,
+    RepairReport,
+)
 from omnigraph.errors import InvalidArgument
-from omnigraph.handles.engines import Engine, find_engine
-from omnigraph.maintenance.cleanup import CleanupPolicy, CleanupReport, cleanup
-from omnigraph.maintenance.copying import CopyReport, copy_graph
+from omnigraph.handles.engines import find_engine
+from omnigraph.maintenance.cleanup import CleanupPolicy, cleanup
+from omnigraph.maintenance.copying import copy_graph
 from omnigraph.maintenance.fsck import fsck
 from omnigraph.maintenance.indices import ensure_indices, index_status
-from omnigraph.maintenance.optimize import OptimizeReport, Pace, optimize
+from omnigraph.maintenance.optimize import Pace, optimize
 from omnigraph.maintenance.repair import repair
 from omnigraph.maintenance.stats import stats
 from omnigraph.storage.compaction import TARGET_ROWS

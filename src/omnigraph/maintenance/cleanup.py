@@ -14,8 +14,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from omnigraph import logs
+from omnigraph.api.reports import CleanupReport
 from omnigraph.errors import ConflictError, InvalidArgument, MissingData, OmnigraphError
-from omnigraph.maintenance.collector import Collector, Condemned, TableCleanupStats
+from omnigraph.maintenance.collector import Collector, Condemned
 from omnigraph.maintenance.roots import Retention
 from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.layout import CONDEMNED
@@ -51,25 +52,6 @@ class CleanupPolicy:
             for seconds in (settings.superseded_grace, settings.staging_grace)
         )
         return Retention(self.keep, self.older_than, superseded, staging)
-
-
-@dataclass(frozen=True, slots=True)
-class CleanupReport:
-    """The outcome. Not `confirmed`: a preview, nothing was deleted."""
-
-    confirmed: bool
-    tables: tuple[TableCleanupStats, ...]
-    manifest_versions_removed: int
-
-    @property
-    def bytes_removed(self) -> int:
-        """Everything together."""
-        return sum(table.bytes_removed for table in self.tables)
-
-    @property
-    def objects_removed(self) -> int:
-        """Everything together."""
-        return sum(table.objects_removed for table in self.tables)
 
 
 def cleanup(repository: Repository, policy: CleanupPolicy, *, confirm: bool = False) -> CleanupReport:

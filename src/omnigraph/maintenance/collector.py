@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from omnigraph import logs
+from omnigraph.api.reports import TableCleanupStats
 from omnigraph.errors import OmnigraphError
 from omnigraph.maintenance.roots import ManifestHistory, Pin, Retention, Roots, find_roots
 from omnigraph.storage.failpoints import Point, hit
@@ -37,17 +38,6 @@ from omnigraph.versioning.repository import Repository
 
 MANIFESTS = "__manifest"
 CONTROL = "control"
-
-
-@dataclass(frozen=True, slots=True)
-class TableCleanupStats:
-    """What was, or would be, removed for one table. `table_key` is `__manifest` or `control` for the rest."""
-
-    table_key: str
-    bytes_removed: int = 0
-    old_versions_removed: int = 0
-    objects_removed: int = 0
-    error: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain, groupby
 
-from omnigraph.api.reports import Problem
+from omnigraph.api.reports import CopyReport
 from omnigraph.errors import HistoricalVersionReclaimed, InvalidArgument, OmnigraphError
 from omnigraph.maintenance.fsck import fsck
 from omnigraph.storage.layout import (
@@ -39,24 +39,6 @@ _ROOTS = (MANIFEST, TAGS, REFS)
 _MUTABLE = "latest_version_hint.json"
 _BATCH = 64
 Progress = Callable[[int], None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CopyReport:
-    """What was copied. `skipped` objects were there already, `removed` ones were names that the source has no more."""
-
-    source: str
-    target: str
-    objects_copied: int
-    bytes_copied: int
-    objects_skipped: int
-    objects_removed: int
-    problems: tuple[Problem, ...] = ()
-
-    @property
-    def is_clean(self) -> bool:
-        """Whether the copy was checked and nothing was found."""
-        return not self.problems
 
 
 def copy_graph(

@@ -10,10 +10,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from omnigraph import logs
 from omnigraph.api.commits import GraphCommit
+from omnigraph.api.reports import OptimizeReport, PendingIndex, TableOptimizeStats
 from omnigraph.errors import ExpectedVersionMismatch, InvalidArgument, SchemaMoved
 from omnigraph.maintenance.due import ANYTHING, WORTHWHILE, Thresholds, reasons
 from omnigraph.maintenance.indices import TEXT, index_status, suitable_indexes
@@ -35,39 +36,6 @@ _ATTEMPTS = 5
 _REST = 4.0
 """A run that met writers is followed by so many times its own length of rest, if another one follows at once."""
 _LONGEST_REST = 2.0
-
-
-@dataclass(frozen=True, slots=True)
-class PendingIndex:
-    """An index that does not cover all rows of its table after a run, and why. Answers are right meanwhile."""
-
-    property: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class TableOptimizeStats:
-    """What was done to one table. `skipped` says why nothing was, where something would have been worth it.
-
-    `due` are the reasons for the work, where they were asked for: by `auto`, or by a dry run.
-    """
-
-    table_key: str
-    fragments_removed: int = 0
-    fragments_added: int = 0
-    committed: bool = False
-    skipped: str | None = None
-    pending_indexes: tuple[PendingIndex, ...] = ()
-    due: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class OptimizeReport:
-    """The outcome; `commit` is None when there was nothing to do, or in a dry run."""
-
-    branch: str
-    tables: tuple[TableOptimizeStats, ...]
-    commit: GraphCommit | None
 
 
 class Pace:

@@ -9,6 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from omnigraph.api.arguments import AtLeast, checked_call
+from omnigraph.api.options import Mode
+from omnigraph.api.results import LoadResult
 from omnigraph.errors import JobError
 from omnigraph.execution.spark.job_scope import Progress
 from omnigraph.graph import Graph
@@ -24,7 +26,6 @@ from omnigraph.pipeline.settle import LoadTerms, earlier_load
 from omnigraph.versioning.load_lists import LoadList
 from omnigraph.versioning.refs import MAIN
 from omnigraph.write.inputs.s3_access import S3Access
-from omnigraph.write.load import LoadResult, Mode
 from omnigraph.write.rejects import write_rejects
 
 if TYPE_CHECKING:

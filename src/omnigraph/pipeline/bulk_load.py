@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from omnigraph.api.results import LoadResult
 from omnigraph.api.run_summary import SourceSummary
 from omnigraph.errors import ConflictError, DataError, OmnigraphError
 from omnigraph.execution.spark.job_scope import job_scope
@@ -48,7 +49,7 @@ from omnigraph.versioning.load_lists import load_list_path
 from omnigraph.versioning.repository import Repository
 from omnigraph.versioning.store import GraphStore
 from omnigraph.write.inputs.expectations import DROP, WARN
-from omnigraph.write.load import OVERWRITE, LoadResult, counts_of
+from omnigraph.write.load import OVERWRITE, counts_of
 from omnigraph.write.transaction import WriteTxn
 
 if TYPE_CHECKING:

@@ -17,6 +17,8 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from omnigraph.api.options import MODES
+from omnigraph.api.results import LoadResult
 from omnigraph.errors import InvalidArgument
 from omnigraph.execution.spark.job_scope import Progress
 from omnigraph.graph import Graph
@@ -26,7 +28,6 @@ from omnigraph.pipeline.job_sections import FILE_OPTIONS, ROW_OPTIONS, sql_input
 from omnigraph.pipeline.sql_names import is_query
 from omnigraph.pipeline.step_graph import require_sound
 from omnigraph.write.inputs.expectations import DROP, FAIL, WARN, Expectation
-from omnigraph.write.load import MODES, LoadResult
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

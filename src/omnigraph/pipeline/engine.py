@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from omnigraph.api.arguments import checked
+from omnigraph.api.options import Mode
+from omnigraph.api.results import LoadResult
 from omnigraph.api.target import Target
 from omnigraph.execution.arrow.governor import Limits
 from omnigraph.execution.spark.engine import SparkExecutor
@@ -29,7 +31,6 @@ from omnigraph.storage.crew import Crew
 from omnigraph.versioning.snapshot import Snapshot
 from omnigraph.versioning.store import GraphStore
 from omnigraph.write.inputs.file_options import NO_OPTIONS, FileOptions
-from omnigraph.write.load import LoadResult, Mode
 from omnigraph.write.merge_compare import Comparing
 
 if TYPE_CHECKING:

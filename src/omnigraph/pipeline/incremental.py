@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from omnigraph.api.results import LoadResult
 from omnigraph.errors import ConflictError, InvalidArgument, JobError, NotFound
 from omnigraph.graph import Graph
 from omnigraph.pipeline.job_model import Job
@@ -18,7 +19,7 @@ from omnigraph.versioning.load_lists import InputFile, LoadedFiles, LoadList, lo
 from omnigraph.versioning.store import mint
 from omnigraph.write.inputs.locations import locate, readable
 from omnigraph.write.inputs.s3_access import S3Access
-from omnigraph.write.load import MERGE, LoadResult
+from omnigraph.write.load import MERGE
 
 _ATTEMPTS = 16
 LOADED, PENDING, CHANGED = "loaded", "pending", "changed"

@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 
 from omnigraph import __version__, logs
+from omnigraph.api.results import LoadResult
 from omnigraph.errors import OmnigraphError
 from omnigraph.graph import Graph
 from omnigraph.pipeline.job_model import Job, JobSource, Lineage, NamedSource
@@ -30,7 +31,6 @@ from omnigraph.write.inputs.s3_access import S3Access
 from omnigraph.write.inputs.source_files import Files
 from omnigraph.write.inputs.suffixes import kind_of
 from omnigraph.write.inputs.tables import JSON, JSONL, schema_of
-from omnigraph.write.load import LoadResult
 from omnigraph.write.rows import ENDPOINTS
 
 _PRODUCER = f"https://pypi.org/project/omnigraph/{__version__}"

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from omnigraph import logs
+from omnigraph.api.results import LoadResult
 from omnigraph.api.run_summary import RunSummary, TypeSummary
 from omnigraph.execution.spark.job_scope import Progress
 from omnigraph.graph import Graph
@@ -19,7 +20,6 @@ from omnigraph.pipeline.job_model import Job
 from omnigraph.pipeline.lineage import ABORT, COMPLETE, FAIL, START, LineageRun, lineage_of
 from omnigraph.pipeline.phases import Phases
 from omnigraph.write.inputs.s3_access import S3Access
-from omnigraph.write.load import LoadResult
 
 
 class RunWatch:

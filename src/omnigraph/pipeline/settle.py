@@ -14,6 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.api.commits import GraphCommit
+from omnigraph.api.options import MODES
+from omnigraph.api.results import LoadResult
 from omnigraph.datatypes import whole
 from omnigraph.errors import Violation
 from omnigraph.pipeline.narrowing import Narrowing, Screener, demands_of
@@ -28,7 +30,7 @@ from omnigraph.versioning.repository import Repository
 from omnigraph.versioning.store import GraphStore
 from omnigraph.write.delete import removals
 from omnigraph.write.duplicates import can_repeat
-from omnigraph.write.load import MERGE, MODES, OVERWRITE, LoadResult, counts_of
+from omnigraph.write.load import MERGE, OVERWRITE, counts_of
 from omnigraph.write.transaction import WriteTxn
 from omnigraph.write.validation import (
     NOWHERE,

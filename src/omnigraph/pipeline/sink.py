@@ -10,6 +10,8 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
+from omnigraph.api.options import MODES
+from omnigraph.api.results import LoadResult
 from omnigraph.errors import InvalidArgument, OmnigraphError, SchemaMoved
 from omnigraph.execution.spark.frames import parts_by_id
 from omnigraph.graph import Graph
@@ -20,7 +22,7 @@ from omnigraph.pipeline.staging import StagedSplit, StageJob, answer, frame_plac
 from omnigraph.storage.layout import STAGING
 from omnigraph.versioning.refs import MAIN
 from omnigraph.write.attempts import reprepared
-from omnigraph.write.load import MODES, OVERWRITE, LoadResult
+from omnigraph.write.load import OVERWRITE
 
 _ENDS = {"src": "from", "dst": "to"}
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from omnigraph.api.conflicts import Strategy
+from omnigraph.api.results import MergeResult
 from omnigraph.errors import OmnigraphError
 from omnigraph.graph import Graph
 from omnigraph.pipeline.buckets import BUCKETS, CutFile, Stream
@@ -47,7 +48,7 @@ from omnigraph.storage.tables import Table
 from omnigraph.versioning.diff import Pinned, is_one_family
 from omnigraph.versioning.refs import MAIN
 from omnigraph.versioning.staging import open_table
-from omnigraph.write.merge import MergeResult, delete_merged, merge_branch
+from omnigraph.write.merge import delete_merged, merge_branch
 from omnigraph.write.merge_compare import Compared, Comparing, Comparison, TableSides, Terms
 from omnigraph.write.merge_rows import TableMerge
 from omnigraph.write.transaction import WriteTxn

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.api.reports import IndexReport
+from omnigraph.api.reports import IndexReport, OptimizeReport
 from omnigraph.execution.spark.workers import store_of
 from omnigraph.graph import Graph
 from omnigraph.maintenance import indices as index_upkeep
 from omnigraph.maintenance import optimize as table_upkeep
-from omnigraph.maintenance.optimize import OptimizeReport
 from omnigraph.pipeline.task_runner import TaskRunner
 from omnigraph.storage.compaction import TARGET_ROWS
 from omnigraph.storage.crew import Crew, Work, perform

@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
+from omnigraph.api.options import Mode
 from omnigraph.errors import InvalidArgument, Unsupported
 from omnigraph.execution.spark.versions import is_connect, stream_writer_class
 from omnigraph.graph import Graph
@@ -23,7 +24,7 @@ from omnigraph.pipeline.changes_source import keeping_type
 from omnigraph.pipeline.sink import TypeWrite
 from omnigraph.pipeline.source_options import Options
 from omnigraph.versioning.refs import MAIN
-from omnigraph.write.load import OVERWRITE, Mode
+from omnigraph.write.load import OVERWRITE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

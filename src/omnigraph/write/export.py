@@ -9,10 +9,9 @@ from __future__ import annotations
 import base64
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import IO, Any, Literal, get_args
+from typing import IO, Any, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +19,8 @@ import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 
+from omnigraph.api.options import Format
+from omnigraph.api.results import ExportResult
 from omnigraph.datatypes import Scalar, in_own_width
 from omnigraph.errors import InvalidArgument, TypeNotFound
 from omnigraph.schema.catalog import Catalog, EdgeType, EntityType, Property
@@ -30,18 +31,8 @@ from omnigraph.versioning.store import GraphStore
 from omnigraph.write.inputs.suffixes import require_suffix
 from omnigraph.write.user_files import joined, replacing
 
-Format = Literal["jsonl", "parquet", "csv"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 PIECE_ROWS = 65_536
-
-
-@dataclass(frozen=True, slots=True)
-class ExportResult:
-    """What was written: rows by table key, and the files."""
-
-    rows: Mapping[str, int]
-    files: tuple[str, ...]
-    graph_commit_id: str
 
 
 def export_rows(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Final, Literal, get_args
+from dataclasses import dataclass
+from typing import Final
 
-from omnigraph.api.commits import GraphCommit
-from omnigraph.api.run_summary import RunSummary, SourceSummary
+from omnigraph.api.options import Mode
+from omnigraph.api.results import LoadResult
 from omnigraph.errors import Violation
 from omnigraph.storage.effects import AppendRows, Effect, OverwriteRows, ReplaceRows
 from omnigraph.versioning.plan import Requirement, Unmoved
@@ -21,50 +21,9 @@ from omnigraph.write.transaction import WriteTxn
 from omnigraph.write.validation import Findings, Place, Verdict, raise_first, replaced_rows, validate
 from omnigraph.write.validation.findings import DEFAULT_LIMIT, by_place
 
-Mode = Literal["append", "merge", "overwrite"]
 APPEND: Final = "append"
 MERGE: Final = "merge"
 OVERWRITE: Final = "overwrite"
-MODES: tuple[Mode, ...] = get_args(Mode)
-
-
-@dataclass(frozen=True, slots=True)
-class LoadResult:
-    """What a load did. `commit` is None when there was nothing to load. `rejected` rows were left out on request.
-
-    `duplicates` are edges that were skipped because equal ones are there, by type; only `dedupe_edges` counts them.
-    `deleted` are rows that change events removed, edges of deleted nodes included; `late` are events that were ignored
-    because the graph has a later state of their row; both by type. `quarantined` are rows that expectations dropped.
-    `sources` says of each source what became of its rows, `added` are properties that the load added to the schema,
-    with their types, `bytes` the sizes of the data files by table, `phases` seconds by what was done; only loads on
-    Spark fill them. `summary` has the numbers of the run of a job. `sniffed` has, by
-    path, what the first bytes of a file said about how it is written: its `delimiter`, `encoding` or `format`.
-    """
-
-    branch: str
-    mode: str
-    nodes: Mapping[str, int]
-    edges: Mapping[str, int]
-    commit: GraphCommit | None
-    base_branch: str | None = None
-    branch_created: bool = False
-    dry_run: bool = False
-    rejected: tuple[Violation, ...] = ()
-    duplicates: Mapping[str, int] = field(default_factory=dict)
-    deleted: Mapping[str, int] = field(default_factory=dict)
-    late: Mapping[str, int] = field(default_factory=dict)
-    quarantined: tuple[Violation, ...] = ()
-    sources: tuple[SourceSummary, ...] = ()
-    added: Mapping[str, str] = field(default_factory=dict)
-    bytes: Mapping[str, int] = field(default_factory=dict)
-    phases: Mapping[str, float] = field(default_factory=dict)
-    summary: RunSummary | None = None
-    sniffed: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-
-    @property
-    def total_entities(self) -> int:
-        """Nodes and edges together."""
-        return sum(self.nodes.values()) + sum(self.edges.values())
 
 
 def silent(_: int) -> None:

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from omnigraph.api.commits import GraphCommit
 from omnigraph.api.conflicts import Conflict, ConflictKind, Strategy
+from omnigraph.api.results import MergeResult
 from omnigraph.errors import InvalidArgument, MergeConflict, OmnigraphError
 from omnigraph.schema.catalog import Catalog, EdgeType, EntityType
 from omnigraph.schema.evolve_constraints import added_constraints, joined_constraints, without_constraints
@@ -42,25 +43,6 @@ from omnigraph.write.transaction import WriteTxn
 from omnigraph.write.validation.edges import ends_of
 
 UP_TO_DATE, FAST_FORWARD, MERGED = "already_up_to_date", "fast_forward", "merged"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MergeResult:
-    """What a merge did, or would do. `conflicts` are those that a strategy decided, or in a dry run all of them."""
-
-    source: str
-    target: str
-    outcome: str
-    conflicts: tuple[Conflict, ...] = ()
-    commit: GraphCommit | None = None
-    base_commit_id: str | None = None
-    branch_deleted: bool = False
-    branch_delete_error: str | None = None
-
-    @property
-    def open_conflicts(self) -> tuple[Conflict, ...]:
-        """Conflicts that nobody decided."""
-        return tuple(c for c in self.conflicts if c.resolution is None)
 
 
 def merge_branch(

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from omnigraph.api.commits import GraphCommit
 from omnigraph.api.conflicts import Strategy
-from omnigraph.api.results import RestoreResult
+from omnigraph.api.results import MergeResult, RestoreResult
 from omnigraph.api.target import Target
 from omnigraph.errors import InvalidArgument, Unsupported
 from omnigraph.schema.catalog import EntityType
@@ -26,7 +26,7 @@ from omnigraph.versioning.diff import Pinned, table_delta
 from omnigraph.versioning.manifest import ManifestState
 from omnigraph.versioning.plan import Unmoved
 from omnigraph.versioning.repository import Repository
-from omnigraph.write.merge import Joined, MergePlan, MergeResult, Merging, Sides, require_no_conflict
+from omnigraph.write.merge import Joined, MergePlan, Merging, Sides, require_no_conflict
 from omnigraph.write.merge_compare import Terms, in_process
 from omnigraph.write.merge_conflicts import Decisions
 from omnigraph.write.transaction import WriteTxn

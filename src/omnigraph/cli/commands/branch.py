@@ -16,8 +16,8 @@ from omnigraph.errors import MergeConflict
 
 if TYPE_CHECKING:
     from omnigraph.api.conflicts import Conflict
+    from omnigraph.api.results import MergeResult
     from omnigraph.graph import Graph
-    from omnigraph.write.merge import MergeResult
 
 app = options.group("Lines of history that do not disturb each other.")
 Name = Annotated[

@@ -14,7 +14,7 @@ from omnigraph.cli.failures import FAILED
 from omnigraph.cli.output import clean, note, print_json, print_line, size_text
 
 if TYPE_CHECKING:
-    from omnigraph.maintenance.copying import CopyReport
+    from omnigraph.api.reports import CopyReport
 
 
 def backup(

@@ -16,8 +16,8 @@ from omnigraph.cli import options
 from omnigraph.cli.output import commit_json, counted, note, print_json, print_line
 
 if TYPE_CHECKING:
+    from omnigraph.api.results import LoadResult
     from omnigraph.graph import Graph
-    from omnigraph.write.load import LoadResult
 
 
 class Mode(StrEnum):

@@ -18,9 +18,9 @@ from omnigraph.cli.output import commit_json, counted, note, print_json, print_l
 from omnigraph.errors import InvalidArgument
 
 if TYPE_CHECKING:
+    from omnigraph.api.results import LoadResult
     from omnigraph.graph import Graph
     from omnigraph.pipeline.job_model import Job
-    from omnigraph.write.load import LoadResult
 
 app = typer.Typer(help="Load jobs on Spark.", no_args_is_help=True)
 JobFile = Annotated[str, typer.Argument(metavar="[JOB]", help="The job file.")]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from omnigraph.api.explanation import Explanation
-    from omnigraph.handles.engines import Engine as EngineName
+    from omnigraph.api.options import Engine as EngineName
     from omnigraph.query.lint import QueryLint
     from omnigraph.schema.catalog import Catalog
 

@@ -14,8 +14,7 @@ from omnigraph.cli.output import clean, commit_json, note, print_json, print_lin
 from omnigraph.errors import MergeConflict
 
 if TYPE_CHECKING:
-    from omnigraph.api.results import RestoreResult
-    from omnigraph.write.merge import MergeResult
+    from omnigraph.api.results import MergeResult, RestoreResult
 
 CommitId = Annotated[
     str,

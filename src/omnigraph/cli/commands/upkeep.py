@@ -16,9 +16,7 @@ from omnigraph.errors import InvalidArgument
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from omnigraph.maintenance.cleanup import CleanupReport
-    from omnigraph.maintenance.collector import TableCleanupStats
-    from omnigraph.maintenance.optimize import PendingIndex, TableOptimizeStats
+    from omnigraph.api.reports import CleanupReport, PendingIndex, TableCleanupStats, TableOptimizeStats
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _DURATION = re.compile(r"(\d{1,9})([smhdw])")
