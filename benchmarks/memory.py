@@ -81,7 +81,7 @@ def answer(directory: Path, name: str) -> Footprint:
     for each in name.split(","):
         engine.ask(each, {})
     peak, (mapped, code_after) = status("VmHWM"), resident_files()
-    executor = engine._graph._executor
+    executor = engine._graph.local.executor
     topology = mapped + sum(_owned_bytes(executor._cache._derived.values()))
     columns = sum(_column_bytes(engine, name))
     from_start = peak - start[0] - (code_after - start[1])
@@ -99,15 +99,16 @@ def _owned_bytes(kept: Any) -> Iterator[int]:
 def _column_bytes(engine: OmniGraph, name: str) -> Iterator[int]:
     """Bytes of the columns that a question names, each once."""
     from omnigraph.execution.arrow.match import scope_of
-    from omnigraph.query import ir
+    from omnigraph.query import compile_query, ir
 
     graph = engine._graph
+    snapshot, catalog = graph.snapshot(), graph.catalog()
     asked = name.replace("q2", "most_followed,home").split(",")
     seen: set[tuple[str, str]] = set()
     for each in asked:
-        state, query, catalog = graph._asking._prepared(engine._text, each, None, None, None)
+        query = compile_query(engine._text, catalog, name=each)
         nodes = scope_of(query.pattern).nodes
-        data = graph._executor.data(state.snapshot, catalog)
+        data = graph.local.executor.data(snapshot, catalog)
         exprs = [*(c.expr for c in query.outputs), *(k.expr for k in query.order), *query.pattern.filters]
         props = [p for expr in exprs for p in ir.walk(expr) if isinstance(p, ir.Prop)]
         for type_name, prop in ((t, p.name) for p in props for t in nodes[p.var]):

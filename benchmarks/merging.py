@@ -74,9 +74,9 @@ class Omnigraph:
         self._graph.load(
             {"Person": pa.table({"name": names, "age": pa.array([1] * case.rows, pa.int32()), "about": about})}
         )
-        self._graph._store.wait_for_upkeep()
-        state = self._graph._repository.head()
-        fold(self._graph._repository, state, state.tables["node:Person"])
+        self._graph.repository.store.wait_for_upkeep()
+        state = self._graph.repository.head()
+        fold(self._graph.repository, state, state.tables["node:Person"])
 
     def _edit(self, branch: str, places: list[int], age: int) -> None:
         rows = [{"name": f"p{i:07}", "age": age, "about": self._case.about(i)} for i in places]

@@ -13,7 +13,7 @@ SRC = Path(omnigraph.__file__).parent
 ORDER = [
     "errors", "logs", "json_values", "datatypes", "schema", "query", "api", "storage", "versioning", "execution",
     "write",
-    "maintenance", "handles", "graph",
+    "maintenance", "local", "handles", "graph",
     "pipeline", "server", "cli",
 ]  # fmt: skip
 WALLS = {("storage", "schema"), ("storage", "query"), ("server", "pipeline")}
@@ -26,7 +26,11 @@ ONLY_IN = {
     "fastapi": ("server/",),
 }
 PURE = ("schema/", "query/", "api/", "errors/", "datatypes.py")
-NAMES_TYPES_OF = {"api/arguments.py": {"os", "io"}}  # paths and streams are types of arguments
+NAMES_TYPES_OF = {  # paths and streams are types of arguments
+    "api/arguments.py": {"os", "io"},
+    "api/requests.py": {"os"},
+    "api/write_requests.py": {"os"},
+}
 IMPURE_MODULES = {
     "os",
     "io",

@@ -52,12 +52,12 @@ def names(graph: Graph) -> list[str]:
 
 def plan_of(graph: Graph, name: str, *, replaces: bool = False, has_intent: bool = False, age: int = 1) -> PublishPlan:
     """A staged, unpublished insert (or upsert) of one person."""
-    repository = graph._repository
+    repository = graph.repository
     state = repository.head()
     entry = state.tables["node:Person"]
     rows = [person(name, age)["data"]]
     batch = batch_from_rows(graph.catalog().node("Person"), rows, Places(((None, [1]),)), Findings())
-    written = write_rows(graph._store.tables, open_table(graph._store, entry), batch.table)
+    written = write_rows(graph.repository.store.tables, open_table(graph.repository.store, entry), batch.table)
     effect = ReplaceRows((name,), written) if replaces else AppendRows(written)
     commit_id = mint()
     if has_intent:
@@ -65,9 +65,10 @@ def plan_of(graph: Graph, name: str, *, replaces: bool = False, has_intent: bool
             commit_id=commit_id, kind="load", actor="owner", branch="main", native_branch=None,
             base_version=state.version, entries=[entry],
         )  # fmt: skip
+    change = stage_change(graph.repository.store, entry, effect, commit_id)
     plan = PublishPlan(
         commit_id=commit_id, branch="main", native_branch=None, base_version=state.version, base_head=state.head,
-        kind="load", schema_hash=state.schema_hash, changes=(stage_change(graph._store, entry, effect, commit_id),),
+        kind="load", schema_hash=state.schema_hash, changes=(change,),
         pins={"node:Person": Pin.of(entry)}, requirements=() if replaces else (KeysAbsent("node:Person", (name,)),),
         rebase_updates=replaces, actor="owner", staged_at=ticks(), has_intent=has_intent,
     )  # fmt: skip
@@ -188,7 +189,7 @@ def test_03_recovery_deletes_no_data_and_a_withdrawn_owner_cannot_publish(tmp_pa
     assert record.recovery_kind == "RolledBack"
     assert {p for p in Path(graph.uri).rglob("*") if p.is_file()} >= files, "only the collector deletes data"
     with pytest.raises((OutcomeUnknown, PlanExpired, KeyConflict)):
-        graph._repository.publisher.publish(plan)
+        graph.repository.publisher.publish(plan)
     assert [r["age"] for r in graph.rows("node:Person").to_pylist()] == [99]
 
 
@@ -196,7 +197,7 @@ def test_03_a_live_intent_is_not_touched(tmp_path: Path) -> None:
     graph = Graph.init(tmp_path / "g", SCHEMA)
     plan = plan_of(graph, "mine", has_intent=True)
     assert Graph.open(tmp_path / "g").recovery.run() == []
-    assert graph._repository.publisher.publish(plan).actor_id == "owner"
+    assert graph.repository.publisher.publish(plan).actor_id == "owner"
     assert names(graph) == ["mine"]
 
 
@@ -205,7 +206,7 @@ def test_05_recommitted_fragments_keep_row_ids_unique(tmp_path: Path) -> None:
     graph = Graph.init(tmp_path / "g", SCHEMA)
     plans = [plan_of(graph, f"p{i}") for i in range(4)]
     for plan in plans:
-        graph._repository.publisher.publish(plan)
+        graph.repository.publisher.publish(plan)
     assert names(graph) == ["p0", "p1", "p2", "p3"]
     uri, version = graph.table("node:Person")
     row_ids = lance.dataset(uri, version=version).to_table(columns=["_rowid"])["_rowid"].to_pylist()
@@ -219,7 +220,7 @@ def test_06_a_stale_update_does_not_resurrect_a_deleted_row(tmp_path: Path) -> N
     graph.load([person("victim"), person("target", 1)])
     plan = plan_of(graph, "target", replaces=True, age=2)
     graph.delete("Person", ["victim"])
-    graph._repository.publisher.publish(plan)
+    graph.repository.publisher.publish(plan)
     assert names(graph) == ["target"]
     assert graph.entity_at("node:Person", "target") == {"id": "target", "name": "target", "age": 2}
 
@@ -229,10 +230,10 @@ def test_06_an_update_over_a_folded_table_leaves_one_row(tmp_path: Path) -> None
     for i in range(10):
         graph.load([person(f"p{i}", 0)])
     plan = plan_of(graph, "p3", replaces=True, age=7)
-    state = graph._repository.head()
-    fold(graph._repository, state, state.tables["node:Person"])
+    state = graph.repository.head()
+    fold(graph.repository, state, state.tables["node:Person"])
     assert graph.commits.head().op_class == "maintenance"
-    graph._repository.publisher.publish(plan)
+    graph.repository.publisher.publish(plan)
     rows = [r for r in graph.rows("node:Person").to_pylist() if r["name"] == "p3"]
     assert rows == [{"id": "p3", "name": "p3", "age": 7}]
     assert graph.rows("node:Person").num_rows == 10
@@ -242,9 +243,9 @@ def test_06_updates_of_one_row_conflict(tmp_path: Path) -> None:
     graph = Graph.init(tmp_path / "g", SCHEMA)
     graph.load([person("a", 1)])
     first, second = (plan_of(graph, "a", replaces=True, age=age) for age in (2, 3))
-    graph._repository.publisher.publish(first)
+    graph.repository.publisher.publish(first)
     with pytest.raises(ExpectedVersionMismatch) as caught:
-        graph._repository.publisher.publish(second)
+        graph.repository.publisher.publish(second)
     assert (caught.value.table_key, caught.value.expected, caught.value.actual) == ("node:Person", 2, 3)
     assert graph.entity_at("node:Person", "a") == {"id": "a", "name": "a", "age": 2}
 
@@ -252,10 +253,10 @@ def test_06_updates_of_one_row_conflict(tmp_path: Path) -> None:
 def test_07_a_lost_acknowledgement_is_not_applied_again(tmp_path: Path) -> None:
     graph = Graph.init(tmp_path / "g", SCHEMA)
     plan = plan_of(graph, "mine")
-    first = graph._repository.publisher.publish(plan)
+    first = graph.repository.publisher.publish(plan)
     for i in range(3):
         Graph.open(tmp_path / "g").load([person(f"rival{i}")])
-    again = Graph.open(tmp_path / "g")._repository.publisher.publish(plan)
+    again = Graph.open(tmp_path / "g").repository.publisher.publish(plan)
     assert again == first
     assert names(graph).count("mine") == 1
     assert [c.graph_commit_id for c in graph.commits.list()].count(plan.commit_id) == 1
@@ -264,11 +265,11 @@ def test_07_a_lost_acknowledgement_is_not_applied_again(tmp_path: Path) -> None:
 def test_07_also_when_the_commit_has_been_settled_into_history(tmp_path: Path) -> None:
     graph = Graph.init(tmp_path / "g", SCHEMA)
     plan = plan_of(graph, "mine")
-    first = graph._repository.publisher.publish(plan)
+    first = graph.repository.publisher.publish(plan)
     for i in range(300):
         graph.load([{"type": "Company", "data": {"name": f"c{i}"}}])
-    assert plan.commit_id not in graph._repository.head().commits
-    assert Graph.open(tmp_path / "g")._repository.publisher.publish(plan) == first
+    assert plan.commit_id not in graph.repository.head().commits
+    assert Graph.open(tmp_path / "g").repository.publisher.publish(plan) == first
     assert names(graph) == ["mine"]
 
 
@@ -276,7 +277,7 @@ def test_08_a_plan_validated_under_another_schema_is_refused(tmp_path: Path) -> 
     graph = Graph.init(tmp_path / "g", SCHEMA)
     plan = replace(plan_of(graph, "mine"), schema_hash="0" * 64)
     with pytest.raises(SchemaMoved):
-        graph._repository.publisher.publish(plan)
+        graph.repository.publisher.publish(plan)
     assert graph.snapshot().version == 1
 
 
@@ -288,7 +289,7 @@ def test_08_what_a_statement_read_is_checked_again(tmp_path: Path) -> None:
     from omnigraph.errors import EndpointConflict
     from omnigraph.versioning.plan import KeysPresent
 
-    state = graph._repository.head()
+    state = graph.repository.head()
     plan = replace(
         plan_of(graph, "c"),
         pins={"node:Person": Pin.of(state.tables["node:Person"])},
@@ -296,7 +297,7 @@ def test_08_what_a_statement_read_is_checked_again(tmp_path: Path) -> None:
     )
     rival.delete("Person", ["b"])
     with pytest.raises(EndpointConflict, match="'b' was removed"):
-        graph._repository.publisher.publish(plan)
+        graph.repository.publisher.publish(plan)
 
 
 def test_11_one_path_is_never_two_tables(tmp_path: Path) -> None:
@@ -306,7 +307,7 @@ def test_11_one_path_is_never_two_tables(tmp_path: Path) -> None:
     graph = Graph.init(tmp_path / "g", SCHEMA)
     entry = graph.snapshot().tables["node:Person"]
     with pytest.raises(StorageError):
-        graph._store.tables.create(entry.location, graph.catalog().node("Company").arrow_schema)
+        graph.repository.store.tables.create(entry.location, graph.catalog().node("Company").arrow_schema)
     assert graph.load([person("a")]).commit is not None
 
 
@@ -315,7 +316,7 @@ def test_12_a_reported_failure_is_never_published_later(tmp_path: Path) -> None:
     plan = plan_of(graph, "mine", has_intent=True)
     Graph.open(tmp_path / "g").load([person("mine", 99)])
     with pytest.raises(KeyConflict):
-        graph._repository.publisher.publish(plan)
+        graph.repository.publisher.publish(plan)
     graph.delete("Person", ["mine"])  # now the plan would be publishable again
     impatient = Graph.open(tmp_path / "g", settings=Settings(lease=0.0, lease_margin=0.0))
     assert impatient.recovery.run() == []

@@ -58,7 +58,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     expire_intents(root)
     entry = graph.snapshot().tables["node:Person"]
     listed = {"pins": [f"{entry.location}@{2**63 + 5}"], "objects": ["__changes/x.json"]}
-    graph._store.objects.put_new_json(f"__gc/{mint()}.json", listed)
+    graph.repository.store.objects.put_new_json(f"__gc/{mint()}.json", listed)
     return root
 
 

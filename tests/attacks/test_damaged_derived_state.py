@@ -33,8 +33,8 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Graph:
     made.load([*map(person, NAMES), *(knows(rng.choice(NAMES), rng.choice(NAMES)) for _ in range(60))])
     keeper = Graph.open(made.uri, settings=Settings(derived_min_rows=0))
     answers(keeper)
-    keeper._executor.topologies.settle()
-    keeper._store.workers.shutdown(wait=True)
+    keeper.local.executor.topologies.settle()
+    keeper.repository.store.workers.shutdown(wait=True)
     return made
 
 
@@ -48,7 +48,7 @@ def kept(graph: Graph) -> list[Path]:
 
 def test_a_flipped_bit_makes_an_object_missing(graph: Graph) -> None:
     """Unless it is one of the bytes between two arrays, which mean nothing."""
-    store: DerivedStore = graph._store.derived
+    store: DerivedStore = graph.repository.store.derived
     rng = random.Random(2)
     for file in kept(graph):
         name = file.relative_to(Path(graph.uri) / DERIVED).as_posix()

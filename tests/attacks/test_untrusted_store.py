@@ -241,7 +241,7 @@ def test_a_type_name_that_is_a_path_exports_nothing(root: Path, tmp_path: Path, 
 
 def test_every_part_of_a_contract(root: Path) -> None:
     [path] = (root / "__schema").iterdir()
-    store = Graph.open(root)._store
+    store = Graph.open(root).repository.store
     contract = get_json(path)
     for catalog in variants(contract["catalog"]):
         try:
@@ -302,7 +302,7 @@ def test_every_part_of_a_condemned_list(root: Path) -> None:
     listed = {"pins": [f"{entry.location}@1"], "objects": ["__changes/x.json"]}
     put_json(path, listed)
     assert every_variant(path, lambda: graph.maintenance.cleanup(keep=10)) > 10
-    assert every_variant(path, lambda: graph._repository.require_kept([entry])) > 10
+    assert every_variant(path, lambda: graph.repository.require_kept([entry])) > 10
 
 
 def test_a_change_list_is_read_from_its_place_only(root: Path) -> None:
@@ -393,7 +393,7 @@ def test_strange_objects_beside_ours_are_passed_over(root: Path) -> None:
 
 def test_headers_of_derived_state(root: Path) -> None:
     """A cache: what cannot be read is as good as missing."""
-    store = Graph.open(root)._store
+    store = Graph.open(root).repository.store
     assert store.derived.write("x", {"a": 1}, {"numbers": np.arange(4)})
     path = root / "__derived/x"
     original = path.read_bytes()

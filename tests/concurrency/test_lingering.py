@@ -105,12 +105,12 @@ def test_a_write_alone_waits_for_nobody_and_leaves_no_trace(graph: Graph) -> Non
     graph.mutate('query q() { insert Person { name: "dan" } }')
     with pytest.raises(Exception, match="ann"):
         graph.load({"Person": people("ann")})
-    assert graph._repository.tips.of("main", None).gathering._coming == {}
+    assert graph.repository.tips.of("main", None).gathering._coming == {}
 
 
 def test_writes_of_several_tables_keep_nobody_waiting(graph: Graph) -> None:
     """They cannot share a commit: a write beside them ends although they are not done yet."""
-    gathering = graph._repository.tips.of("main", None).gathering
+    gathering = graph.repository.tips.of("main", None).gathering
     arrived, release = threading.Event(), threading.Event()
 
     def hold() -> None:

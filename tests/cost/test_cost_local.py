@@ -22,7 +22,7 @@ def created_by(graph: Graph, rows: Callable[[str], list[dict[str, object]]]) -> 
     """Files that one write creates, the least of three: the fold that one of them makes due runs beside it."""
     created = []
     for attempt in "abc":
-        graph._store.wait_for_upkeep()
+        graph.repository.store.wait_for_upkeep()
         with file_events(Path(graph.uri)) as events:
             graph.load(rows(attempt))
         created.append(len(events.created))
@@ -66,7 +66,7 @@ def test_an_external_commit_is_seen_by_the_next_read(tmp_path: Path) -> None:
 
 def empty_commit(graph: Graph, number: int) -> None:
     """A commit that touches no table: what is measured is history, not rows."""
-    repository = graph._repository
+    repository = graph.repository
     state, _ = repository.refs.tip("main").swap_base()
     repository.publisher.publish(
         PublishPlan(
@@ -137,7 +137,7 @@ def test_thousands_of_commits_are_listed_in_few_reads(deep: Deep) -> None:
 def test_a_publish_carries_no_history(deep: Deep) -> None:
     assert max(deep.manifest_bytes) <= 400_000, deep.manifest_bytes
     assert deep.manifest_bytes[-1] <= 2 * deep.manifest_bytes[0], deep.manifest_bytes
-    assert len(deep.graph._repository.head().commits) <= history.INLINE_MAX
+    assert len(deep.graph.repository.head().commits) <= history.INLINE_MAX
 
 
 def test_after_optimize_operations_cost_the_same_at_a_hundred_and_at_thousands_of_commits(deep: Deep) -> None:

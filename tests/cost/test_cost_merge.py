@@ -25,9 +25,9 @@ def index(graph: Graph) -> None:
     """Cover the table by its key index, as maintenance does."""
     from omnigraph.write.coverage import fold
 
-    graph._store.wait_for_upkeep()
-    state = graph._repository.head()
-    fold(graph._repository, state, state.tables["node:Person"])
+    graph.repository.store.wait_for_upkeep()
+    state = graph.repository.head()
+    fold(graph.repository, state, state.tables["node:Person"])
 
 
 def edit(graph: Graph, branch: str, count: int, offset: int) -> None:
@@ -65,7 +65,7 @@ def test_a_fast_forward_moves_no_data(tmp_path: Path) -> None:
         graph.branches.create("dev")
         fresh = pa.table({"name": pa.array([f"new{i}" for i in range(rows)])})
         graph.load({"Person": fresh}, branch="dev")
-        graph._store.wait_for_upkeep()
+        graph.repository.store.wait_for_upkeep()
         with file_events(Path(graph.uri)) as events:
             assert graph.branches.merge("dev").outcome == "fast_forward"
         assert not [name for name in events.created if "/nodes/" in name]

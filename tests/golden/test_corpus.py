@@ -77,7 +77,7 @@ def shown(graph: Graph, text: str, name: str, given: dict[str, Any]) -> tuple[st
     syntax = next(q for q in parse_queries(text).queries if q.name.text == name)
     query = compile_query(text, graph.catalog(), name=name)
     assert isinstance(query, QueryIR)
-    plan = graph._executor.plan(query, graph.snapshot(), graph.catalog())
+    plan = graph.local.executor.plan(query, graph.snapshot(), graph.catalog())
     steps = [f"{'  ' * line.depth}{line.operator} {line.detail}".rstrip() for line in describe(plan)]
     rows = graph.query(text, name, given).to_pylist()
     parts = [format_query(syntax).rstrip("\n"), "--- ast", tree(syntax), "--- ir", explain_ir(query).rstrip("\n")]

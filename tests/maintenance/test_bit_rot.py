@@ -59,7 +59,7 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Graph:
     for number in range(12):
         made.load(docs(5000 + 3 * number, 3), branch="dev")
     made.load(docs(9000, 3))
-    made._store.wait_for_upkeep()
+    made.repository.store.wait_for_upkeep()
     sweep(made)
     return made
 
@@ -209,12 +209,12 @@ def test_files_of_manifests_are_compared_too(graph: Graph) -> None:
 
 
 def load_in_many_files(graph: Graph, mark: str, count: int = MAX_INLINE + 20) -> None:
-    txn = WriteTxn(graph._repository, "main", kind="load")
+    txn = WriteTxn(graph.repository, "main", kind="load")
     table, rows = txn.table("node:Person"), graph.rows("node:Person").slice(0, 1)
     fragments = []
     for number in range(count):
         row = rows.set_column(rows.schema.get_field_index("id"), rows.schema.field("id"), [[f"{mark}-{number}"]])
-        fragments += write_rows(graph._store.tables, table, row)
+        fragments += write_rows(graph.repository.store.tables, table, row)
     txn.commit({"node:Person": AppendRows(tuple(fragments))}, ())
 
 

@@ -344,7 +344,7 @@ def test_a_stalled_reader_gets_a_typed_error(tmp_path: Path) -> None:
     graph = busy_graph(tmp_path)
     old = graph.snapshot().version
     reader = Graph.open(graph.uri, mode="ro")
-    state = reader._repository.at_version(old)
+    state = reader.repository.at_version(old)
     graph.load({"Person": people("p5", age=5)}, "merge")
     graph.maintenance.optimize()
     sweep(graph)
@@ -360,14 +360,14 @@ def test_every_way_to_a_reclaimed_version_says_so(tmp_path: Path) -> None:
     graph.load({"Person": people("p5", age=5)}, "merge")
     begun = graph.diff(old, "main"), graph.diff("main", old)
     reader = Graph.open(graph.uri, mode="ro")
-    stalled = reader._repository.at_commit(old), reader._repository.head()
+    stalled = reader.repository.at_commit(old), reader.repository.head()
     graph.maintenance.optimize()
     sweep(graph)
     for changes in begun:
         with pytest.raises(HistoricalVersionReclaimed):
             list(changes)
     with pytest.raises(HistoricalVersionReclaimed):
-        list(reader._repository.read_through(changes_between(reader._store, *stalled), *stalled))
+        list(reader.repository.read_through(changes_between(reader.repository.store, *stalled), *stalled))
     for action in (graph.table, graph.rows):
         with pytest.raises(HistoricalVersionReclaimed):
             action("node:Person", old)
@@ -438,7 +438,7 @@ def test_stale_manifest_versions_in_a_reclaimed_past_are_collected(tmp_path: Pat
 def test_a_slow_collector_that_another_has_overtaken_is_no_error(tmp_path: Path) -> None:
     """What it would have kept is gone: it takes nothing of those tables, and the rest of its work is right."""
     graph = busy_graph(tmp_path)
-    patient = Graph.open(graph.uri)._repository
+    patient = Graph.open(graph.uri).repository
     slow = Collector(patient, CleanupPolicy(keep=100).retention(patient.store.settings))
     sweep(graph)
     condemned = slow.condemn()
@@ -454,7 +454,7 @@ def test_a_version_that_is_needed_and_cannot_be_read_is_an_error(tmp_path: Path)
     entry = graph.snapshot().tables["node:Person"]
     newest = Path(graph.uri) / entry.location / "_versions" / f"d{entry.staged_version}.manifest"
     newest.unlink()
-    fresh = Graph.open(graph.uri)._repository
+    fresh = Graph.open(graph.uri).repository
     condemned = Collector(fresh, CleanupPolicy(keep=1).retention(Settings())).condemn()
     [error] = [part.error for part in condemned if part.error]
     assert "cannot be read: nothing of it is removed" in error

@@ -52,9 +52,9 @@ def test_what_was_published_and_given_up_needs_no_staging_grace(graph: Graph) ->
 
 
 def test_a_table_that_is_being_created_is_not_garbage(graph: Graph) -> None:
-    schema = graph._store.tables.open(*_pin(graph)).schema
+    schema = graph.repository.store.tables.open(*_pin(graph)).schema
     path = table_path("node:New", mint())
-    graph._store.tables.create(path, schema)
+    graph.repository.store.tables.create(path, schema)
     graph.maintenance.cleanup(1, confirm=True)
     assert (Path(graph.uri) / path / "_versions").is_dir()
 
@@ -75,7 +75,7 @@ def test_a_writer_that_has_left_nothing_but_its_intent_is_respected(graph: Graph
 @pytest.mark.parametrize(("share", "refused"), [(0.3, True), (0.6, False)])
 def test_a_plan_may_be_alive_for_half_the_staging_grace(graph: Graph, share: float, refused: bool) -> None:
     change = plan_of(graph, "staged").changes[0]
-    when = time.time() - share * graph._store.settings.staging_grace
+    when = time.time() - share * graph.repository.store.settings.staging_grace
     for name in change.files:
         os.utime(Path(graph.uri) / name, (when, when))
     if refused:
@@ -127,7 +127,7 @@ def test_what_an_unfinished_write_stands_on_is_a_root(graph: Graph) -> None:
     retention = Retention(1, None, NOW, NOW)
     change = plan_of(graph, "late", has_intent=True).changes[0]
     Graph.open(graph.uri).load({"Person": people("rival")})
-    pins = find_roots(graph.repository, retention, graph._store.store_clock()).pins
+    pins = find_roots(graph.repository, retention, graph.repository.store.store_clock()).pins
     assert {(change.location, change.staged_version), (change.location, change.base_version)} <= pins
     graph.branches.create("dev")
     graph.load({"Person": people("dev")}, branch="dev")
@@ -136,7 +136,7 @@ def test_what_an_unfinished_write_stands_on_is_a_root(graph: Graph) -> None:
     with crash_at(Point.INTENT_COMPLETED):
         Graph.open(graph.uri).branches.merge("dev")
     graph.load({"Person": people("more")}, branch="dev")
-    pins = find_roots(graph.repository, retention, graph._store.store_clock()).pins
+    pins = find_roots(graph.repository, retention, graph.repository.store.store_clock()).pins
     assert (adopted.location, adopted.staged_version) in pins
 
 

@@ -55,7 +55,7 @@ def test_a_sound_graph_is_clean_before_and_after_cleanup(graph: Graph, capsys: p
 
 def test_a_missing_data_file_and_a_missing_version_are_named(graph: Graph, capsys: pytest.CaptureFixture[str]) -> None:
     entry = graph.snapshot().tables["node:Person"]
-    victim = Path(graph.uri) / entry.location / open_table(graph._store, entry).data_files()[0]
+    victim = Path(graph.uri) / entry.location / open_table(graph.repository.store, entry).data_files()[0]
     victim.unlink()
     report = checked(graph.uri)
     assert "file" in {p.check for p in report.problems}
@@ -70,20 +70,20 @@ def test_a_missing_data_file_and_a_missing_version_are_named(graph: Graph, capsy
 
 def test_a_missing_index_file_is_named(graph: Graph) -> None:
     entry = graph.snapshot().tables["node:Person"]
-    for name in open_table(graph._store, entry).index_files():
+    for name in open_table(graph.repository.store, entry).index_files():
         (Path(graph.uri) / entry.location / name).unlink()
     assert {"file", "pin"} & checks(graph.uri).keys()
 
 
 def test_a_key_stored_twice_and_an_edge_without_an_end_are_named(graph: Graph) -> None:
     """Made by publishing effects that were never validated."""
-    txn = WriteTxn(graph._repository, "main", kind="load")
+    txn = WriteTxn(graph.repository, "main", kind="load")
     person, knows = (txn.table(key) for key in ("node:Person", "edge:Knows"))
     again = person.scan(where="id = 'ann'")
     lost = knows.scan().slice(0, 1)
     lost = lost.set_column(lost.schema.get_field_index("id"), lost.schema.field("id"), [["lost"]])
     lost = lost.set_column(lost.schema.get_field_index("dst"), lost.schema.field("dst"), [["nobody"]])
-    store = graph._store.tables
+    store = graph.repository.store.tables
     txn.commit(
         {
             "node:Person": AppendRows(write_rows(store, person, again)),

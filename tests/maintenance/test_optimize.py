@@ -50,7 +50,7 @@ def test_one_run_is_enough_whatever_folds_left_behind(tmp_path: Path, commits: i
         graph.load({"Person": people(f"p{number}", age=number)})
     assert graph.maintenance.optimize().commit is not None
     entry = graph.snapshot().tables["node:Person"]
-    assert len(graph._store.tables.open(entry.location, entry.staged_version).fragments) == 1
+    assert len(graph.repository.store.tables.open(entry.location, entry.staged_version).fragments) == 1
     assert graph.maintenance.optimize().commit is None
     check_every_version(graph.uri)
 
@@ -90,7 +90,7 @@ def test_deleted_rows_are_dropped_from_the_files(tmp_path: Path) -> None:
     graph.delete("Person", [f"p{i}" for i in range(50)])
     graph.maintenance.optimize()
     entry = graph.snapshot().tables["node:Person"]
-    [fragment] = graph._store.tables.open(entry.location, entry.staged_version).fragments.values()
+    [fragment] = graph.repository.store.tables.open(entry.location, entry.staged_version).fragments.values()
     assert (fragment.physical_rows, fragment.deletion_file) == (150, None)
 
 

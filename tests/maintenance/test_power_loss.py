@@ -90,7 +90,7 @@ def _waiting(graph: Graph) -> None:
 
 
 def _hold_turn(graph: Graph, held: threading.Event) -> None:
-    with advisory_lock(graph._store.root, manifest_path(None)):
+    with advisory_lock(graph.repository.store.root, manifest_path(None)):
         held.set()
         time.sleep(0.2)
 
@@ -119,7 +119,7 @@ def test_every_acknowledged_step_survives_a_power_loss(tmp_path: Path, disk: Dis
     graph = Graph.init(root, SMALL)
     for number, (name, step) in enumerate(STEPS.items()):
         step(graph)
-        graph._store.wait_for_upkeep()
+        graph.repository.store.wait_for_upkeep()
         survivor = Graph.open(disk.after_power_loss(root, tmp_path / f"after-{number}"))
         assert contents(survivor) == contents(graph), name
         assert survivor.commits.head() == graph.commits.head(), name

@@ -29,7 +29,7 @@ def agrees(graph: Graph, expected: dict[str, int]) -> None:
     rows = {row["name"]: row["age"] for row in fresh.rows("node:Person").to_pylist()}
     assert rows == expected
     entry = fresh.snapshot().tables["node:Person"]
-    table = open_table(fresh._store, entry)
+    table = open_table(fresh.repository.store, entry)
     names = [*expected, "nobody"]
     assert sorted(locate(table, names, entry.tail).ids) == sorted(expected)
     column = fresh.catalog().node("Person").property("age").column
@@ -102,7 +102,7 @@ def test_attack_15_one_row_writes_then_optimize_leave_one_covered_fragment(tmp_p
         graph.load({"Person": people(f"p{number}", age=number % 5)})
     graph.maintenance.optimize()
     entry = graph.snapshot().tables["node:Person"]
-    table = open_table(graph._store, entry)
+    table = open_table(graph.repository.store, entry)
     assert len(table.fragments) == 1
     assert table.uncovered_fragments == []
     assert entry.tail.size == 0

@@ -52,10 +52,10 @@ def test_before_the_second_look_it_is_spared(tmp_path: Path, kind: str) -> None:
     version = graph.snapshot().version - 4
     before = contents(graph, version)
     graph.maintenance.optimize()
-    state = graph._repository.at_version(version)
+    state = graph.repository.at_version(version)
     rival = Graph.open(graph.uri)
     # The root is durable before the list is read: here, without reading it at all.
-    create = rival._repository.refs.create if kind == "branch" else rival._repository.tags.create
+    create = rival.repository.refs.create if kind == "branch" else rival.repository.tags.create
     during(Point.GC_CONDEMNED, lambda: create("revived", state))
     sweep(graph)
     assert contents(graph, "revived") == before
@@ -119,10 +119,10 @@ def _blindly(keeper: Graph) -> None:
     from omnigraph.maintenance.collector import Collector
 
     policy = CleanupPolicy(keep=1, grace=_no_time())
-    tags = keeper._repository.tags
+    tags = keeper.repository.tags
     hidden, tags.list = tags.list, list  # type: ignore[method-assign, assignment]
     try:
-        collector = Collector(keeper._repository, policy.retention(keeper._store.settings))
+        collector = Collector(keeper.repository, policy.retention(keeper.repository.store.settings))
         for part in collector.condemn():
             collector.remove(part)
     finally:

@@ -70,8 +70,8 @@ def test_a_compaction_is_an_empty_block(graph: Graph) -> None:
     for i in range(3):
         graph.load({"Person": people(f"p{i}")})
     cursor = graph.changes().cursor
-    state = graph._repository.head()
-    fold(graph._repository, state, state.tables["node:Person"])
+    state = graph.repository.head()
+    fold(graph.repository, state, state.tables["node:Person"])
     graph.load({"Person": people("last")})
     blocks = list(graph.changes(cursor))
     assert [(b.commit.op_class == MAINTENANCE, len(b.changes)) for b in blocks] == [(True, 0), (False, 1)]
@@ -79,19 +79,19 @@ def test_a_compaction_is_an_empty_block(graph: Graph) -> None:
 
 def test_the_shorter_way_agrees_with_a_full_comparison(graph: Graph) -> None:
     chance = random.Random(7)
-    heads = [graph._repository.head()]
+    heads = [graph.repository.head()]
     for step in range(30):
         names = [f"n{chance.randrange(40)}" for _ in range(3)]
         if step % 3 == 2:
             graph.delete("Person", names)
         else:
             graph.load({"Person": people(*set(names), age=chance.randrange(4))}, "merge")
-        heads.append(graph._repository.head())
+        heads.append(graph.repository.head())
     entity = graph.catalog().node("Person")
     for _ in range(40):
         a, b = (Pinned(chance.choice(heads).tables["node:Person"], entity) for _ in range(2))
-        short = table_delta(graph._store, a, b, entity)
-        full = table_delta(graph._store, a, b, entity, exhaustive=True)
+        short = table_delta(graph.repository.store, a, b, entity)
+        full = table_delta(graph.repository.store, a, b, entity, exhaustive=True)
         for left, right in ((short.before, full.before), (short.after, full.after)):
             assert left.sort_by("id").equals(right.sort_by("id"))
 

@@ -160,7 +160,7 @@ def test_a_merged_and_deleted_branch_stays_the_base(graph: Graph) -> None:
     graph.branches.merge("x")
     graph.branches.merge("x", into="z", delete_branch=True)
     assert [b.name for b in graph.branches.list()] == ["main", "z"]
-    [base] = merge_bases(graph._repository)
+    [base] = merge_bases(graph.repository)
     assert base.manifest_branch == "x"
     graph.delete("Person", ["r"])
     assert graph.branches.merge("z").outcome == "merged"

@@ -67,8 +67,8 @@ def test_a_compaction_beside_a_merge_changes_nothing(point: Point, tmp_path: Pat
     other = Graph.open(graph.uri)
 
     def compact() -> None:
-        state = other._repository.head()
-        fold(other._repository, state, state.tables["node:Person"])
+        state = other.repository.head()
+        fold(other.repository, state, state.tables["node:Person"])
 
     with once_at(point, compact):
         graph.branches.merge("dev")
@@ -166,8 +166,8 @@ def test_an_apply_beside_writers_and_compaction_loses_nothing(point: Point, tmp_
 
     def disturb() -> None:
         other.load({"Person": people("late", age=8)})
-        state = other._repository.head()
-        fold(other._repository, state, state.tables["node:Person"])
+        state = other.repository.head()
+        fold(other.repository, state, state.tables["node:Person"])
 
     with once_at(point, disturb):
         assert graph.schema.apply(wider).applied
@@ -190,11 +190,13 @@ def test_two_branches_that_add_one_type_never_share_a_directory(tmp_path: Path) 
 
 def test_compaction_does_not_turn_a_difference_into_a_scan(tmp_path: Path) -> None:
     graph = diverged(tmp_path, rows=6000)
-    base = graph._repository.at(graph.commits.list()[-2])
-    state = graph._repository.head()
-    fold(graph._repository, state, state.tables["node:Person"])
+    base = graph.repository.at(graph.commits.list()[-2])
+    state = graph.repository.head()
+    fold(graph.repository, state, state.tables["node:Person"])
     graph.load({"Person": people("p7", age=9)}, "merge")
-    before, after = (open_table(graph._store, s.tables["node:Person"]) for s in (base, graph._repository.head()))
+    before, after = (
+        open_table(graph.repository.store, s.tables["node:Person"]) for s in (base, graph.repository.head())
+    )
     columns = ["id", "age"]
     assert not {f.files[0].path for f in before.fragments.values()} & {
         f.files[0].path for f in after.fragments.values()
@@ -229,12 +231,12 @@ def test_pins_that_a_collector_condemned_are_not_adopted(tmp_path: Path) -> None
     graph.load({"Person": people("a")}, branch="dev")
     entry = graph.snapshot("dev").tables["node:Person"]
     condemned = {"pins": [f"{entry.location}@{entry.staged_version}"], "objects": []}
-    graph._store.objects.put_new_json("__gc/01M.json", condemned)
+    graph.repository.store.objects.put_new_json("__gc/01M.json", condemned)
     with pytest.raises(HistoricalVersionReclaimed):
         graph.branches.merge("dev")
     assert graph.snapshot().version == 1
     assert [name for name in recovery_files(graph.uri) if not name.endswith(".aborted")] == []
-    graph._store.objects.delete(["__gc/01M.json"])
+    graph.repository.store.objects.delete(["__gc/01M.json"])
     assert graph.branches.merge("dev").outcome == "fast_forward"
 
 
@@ -247,8 +249,8 @@ def test_row_ids_of_two_lines_are_not_taken_for_each_other(strategy: str, tmp_pa
     graph.branches.create("again", "dev")
     graph.branches.merge("dev", strategy=strategy)
     for branch in ("main", "again"):
-        state = graph._repository.head(branch)
-        fold(graph._repository, state, state.tables["node:Person"])
+        state = graph.repository.head(branch)
+        fold(graph.repository, state, state.tables["node:Person"])
     graph.load({"Person": people("more", age=1)}, branch="again")
     graph.branches.merge("main", into="again")
     graph.load({"Person": people("more", age=1)})

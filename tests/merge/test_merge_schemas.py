@@ -90,7 +90,7 @@ def test_a_column_that_lies_hidden_in_a_table_is_seen_before_it_is_added_again(g
     before = graph.catalog().type_of("node:P")
     graph.schema.apply("node P { k: String @key }\nedge K: P -> P { n: I32? }", drop=["P.v"])
     after = graph.catalog().type_of("node:P")
-    table = open_table(graph._store, graph.snapshot().tables["node:P"])
+    table = open_table(graph.repository.store, graph.snapshot().tables["node:P"])
     assert clashes(table, after, before)
     assert not clashes(table, after, after)
 

@@ -235,7 +235,7 @@ def reopen(world: World, branch: str) -> None:
 
 def compact(world: World, branch: str) -> None:
     """Maintenance, which changes files and row addresses and nothing that anyone can see."""
-    repository = world.graph._repository
+    repository = world.graph.repository
     for key in sorted(repository.head(branch).tables):
         state = repository.head(branch)
         fold(repository, state, state.tables[key])

@@ -245,11 +245,11 @@ def test_a_rollback_of_two_recoveries_is_one_commit(uri: str) -> None:
         Graph.open(uri).load(DAN)
     first, second = Graph.open(uri, "ro"), Graph.open(uri, "ro")
     for graph in (first, second):
-        graph._store.read_only = False
+        graph.repository.store.read_only = False
     expire_intents(uri)
-    [header] = [first._repository.recovery._header(f) for f in first._repository.intents.list()]
+    [header] = [first.repository.recovery._header(f) for f in first.repository.intents.list()]
     assert header is not None
-    made = [graph._repository.recovery._record_rollback(header, "twice") for graph in (first, second)]
+    made = [graph.repository.recovery._record_rollback(header, "twice") for graph in (first, second)]
     assert made[0] == made[1]
     assert len([c for c in Graph.open(uri, "ro").commits.list() if c.kind == "recovery"]) == 1
 
@@ -301,7 +301,7 @@ def test_reads_branches_and_index_builds_heal(uri: str, how: str) -> None:
     match how:
         case "read":
             healer.snapshot()
-            healer._store.wait_for_upkeep()
+            healer.repository.store.wait_for_upkeep()
         case "branch":
             healer.branches.create("new")
         case "index":

@@ -257,7 +257,7 @@ def test_the_newest_lease_decides(uri: str) -> None:
     commit_id = the_intent(uri)
     expire_intents(uri)
     for number in (1, 2, 10):
-        graph._store.objects.put_new(f"__recovery/{commit_id}.lease-{number}", b"")
+        graph.repository.store.objects.put_new(f"__recovery/{commit_id}.lease-{number}", b"")
     [files] = graph.repository.intents.list()
     assert files.lease == 10
     [intent] = graph.recovery.list()
@@ -313,7 +313,7 @@ def test_an_intent_of_a_newer_omnigraph_or_with_another_plan_is_kept(
     with crash_at(Point.INTENT_BEGUN if part == "json" else Point.INTENT_COMPLETED):
         Graph.open(uri).load(DAN)
     path = f"__recovery/{the_intent(uri)}.{part}"
-    objects = graph._store.objects
+    objects = graph.repository.store.objects
     content = {**objects.get_json(path), field: value}  # type: ignore[dict-item]
     objects.delete([path])
     objects.put_new_json(path, content)

@@ -107,7 +107,7 @@ def test_a_tag_whose_creation_was_applied_is_there(proxy: FaultProxy, uri: str, 
 def test_two_owners_of_one_lease_are_told_apart(proxy: FaultProxy, uri: str, fault: dict[str, object]) -> None:
     first, second = Graph.init(uri, SCHEMA), Graph.open(uri)
     proxy.add(**fault, path="__recovery/.*lease-1")  # type: ignore[arg-type]
-    taken = [graph._repository.intents._take("01ABC", 1) for graph in (first, second)]
+    taken = [graph.repository.intents._take("01ABC", 1) for graph in (first, second)]
     assert taken == [True, False]
 
 

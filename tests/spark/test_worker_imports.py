@@ -58,7 +58,7 @@ def test_a_staging_task_imports_only_what_it_uses(spark: Any, tmp_path: Path) ->
 def test_building_a_topology_imports_only_what_it_uses(spark: Any, tmp_path: Path) -> None:
     graph = Graph.init(tmp_path / "g", "node Person { name: String @key }\nedge Knows: Person -> Person")
     graph.load([{"type": "Person", "data": {"name": "Ada"}}, {"edge": "Knows", "from": "Ada", "to": "Ada"}])
-    view = GraphView(graph.analytics._data(None), ("Knows",))
+    view = GraphView(graph.local.data(None), ("Knows",))
     job, splits = _described(graph, view)
     with own_workers(spark):
         runner = TaskRunner(spark, "list the modules of a worker")

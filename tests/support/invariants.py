@@ -41,7 +41,7 @@ class _Reader:
     def rows(self, entry: TableEntry) -> pa.Table:
         key = (entry.location, entry.staged_version)
         if key not in self.scanned:
-            rows = open_table(self.graph._store, entry).scan()
+            rows = open_table(self.graph.repository.store, entry).scan()
             ids = rows["id"].to_pylist()
             assert len(set(ids)) == len(ids), f"{entry.table_key}: an id is stored twice: {_doubles(ids)}"
             self.scanned[key] = rows
@@ -160,7 +160,7 @@ def _check_snapshot(graph: Graph, snapshot: Snapshot, reader: _Reader) -> None:
     for key, entry in snapshot.tables.items():
         rows = reader.rows(entry).num_rows
         assert rows == entry.row_count, f"{where}: {key} says {entry.row_count} rows and holds {rows}"
-    for edge in graph._store.catalog(snapshot.schema_hash).edges.values():
+    for edge in graph.repository.store.catalog(snapshot.schema_hash).edges.values():
         for column, node in (("src", edge.source), ("dst", edge.target)):
             ends = reader.column(snapshot.tables[edge.table_key], column)
             dangling = ends - reader.column(snapshot.tables[f"node:{node}"], "id")
@@ -174,7 +174,7 @@ def _check_lookups(graph: Graph, snapshot: Snapshot, reader: _Reader) -> None:
     """The key lookup of each table, indexes included, finds exactly what a scan finds."""
     for key, entry in snapshot.tables.items():
         ids = sorted(reader.column(entry, "id"))
-        found = locate(open_table(graph._store, entry), [*ids[:2000], "no-such-id"], entry.tail).ids
+        found = locate(open_table(graph.repository.store, entry), [*ids[:2000], "no-such-id"], entry.tail).ids
         assert sorted(found) == ids[:2000], f"{snapshot.branch}: lookups of {key} and its rows disagree"
 
 

@@ -101,7 +101,7 @@ def test_the_layout_of_another_omnigraph_is_refused(tmp_path: Path, name: str, m
 
 def test_a_branch_inherits_the_stamp(local_graph: Graph) -> None:
     local_graph.branches.create("feature")
-    tip = local_graph._repository.refs.tip("feature")
+    tip = local_graph.repository.refs.tip("feature")
     stamped = lance.dataset(f"{local_graph.uri}/{tip.location}").schema.metadata
     main = lance.dataset(f"{local_graph.uri}/__manifest").schema.metadata
     assert stamped[STAMP.encode()] == main[STAMP.encode()] == b"100"

@@ -63,6 +63,11 @@ def parse_moment(text: str) -> dt.datetime | None:
     return found if found.tzinfo is not None else found.replace(tzinfo=dt.UTC)
 
 
+def moment_of(branch: str, moment: dt.datetime) -> str:
+    """The text that names a branch as it was at a moment; a time without a zone is in UTC."""
+    return f"{branch}@{moment.isoformat()}"
+
+
 def commit_prefix(text: str) -> str | None:
     """A text that may be the beginning of a commit id, as it is written in one."""
     return text.upper() if _PREFIX.fullmatch(text) else None

@@ -119,7 +119,7 @@ class Repl:
 
     def _params_of(self, query: str | Path, name: str | None) -> dict[str, Any]:
         """Those of the session's parameters that a query declares."""
-        from omnigraph.handles.queries import source_of
+        from omnigraph.handles.texts import source_of
         from omnigraph.query import parse_queries
 
         text, path = source_of(query, name)

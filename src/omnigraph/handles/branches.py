@@ -9,47 +9,47 @@ from omnigraph.api.arguments import checked
 from omnigraph.api.commits import Branch
 from omnigraph.api.conflicts import Conflict, Strategy
 from omnigraph.api.options import Engine
+from omnigraph.api.requests import MAIN, GetBranch, ListBranches
 from omnigraph.api.results import MergeResult, RestoreResult
+from omnigraph.api.service import GraphService
 from omnigraph.api.target import Target
-from omnigraph.handles.engines import find_engine
-from omnigraph.versioning.refs import MAIN
-from omnigraph.versioning.repository import Repository
-from omnigraph.write.merge import delete_merged, merge_branch
-from omnigraph.write.merge_compare import Comparing, in_process
+from omnigraph.api.write_requests import CreateBranch, DeleteBranch, MergeBranch, RestoreTarget
 from omnigraph.write.merge_files import write_conflicts
-from omnigraph.write.undo import Author, restore_graph
 
 
 @checked
 class Branches:
     """`graph.branches`."""
 
-    def __init__(self, repository: Repository) -> None:
-        self._repository = repository
+    def __init__(self, service: GraphService) -> None:
+        self._service = service
 
     def create(self, name: str, at: Target = None, *, from_: Target = None) -> Branch:
         """A new branch that begins with a target: a branch, tag, commit, version or moment; main's head without one."""
-        return self._repository.create_branch(name, from_ if at is None else at)
+        return self._service.call(CreateBranch(name=name, at=from_ if at is None else at))
 
     def list(self) -> list[Branch]:
         """All branches, main first."""
-        return self._repository.refs.list()
+        return self._service.call(ListBranches())
 
     def get(self, name: str) -> Branch:
         """One branch."""
-        return self._repository.refs.get(name)
+        return self._service.call(GetBranch(name=name))
 
     def delete(self, name: str) -> None:
         """Delete a branch. Refused for main and while tags or descendants need it."""
-        self._repository.refs.delete(name)
+        self._service.call(DeleteBranch(name=name))
 
     def reset(
         self, name: str, at: Target = MAIN, *, dry_run: bool = False, actor: str | None = None,
         message: str | None = None,
     ) -> RestoreResult:  # fmt: skip
         """Make a branch what a target is, as a new commit. Its own commits stay in its history."""
-        author = Author(actor=actor, message=message or f"reset {name} to {at}")
-        return restore_graph(self._repository, at, name, author=author, dry_run=dry_run)
+        return self._service.call(
+            RestoreTarget(
+                at=at, branch=name, dry_run=dry_run, actor=actor, message=message or f"reset {name} to {at}"
+            )
+        )  # fmt: skip
 
     def merge(
         self, source: str, into: str = MAIN, strategy: Strategy = None, dry_run: bool = False,
@@ -66,19 +66,13 @@ class Branches:
         `property_level` joins edits of one entity that touch different properties. `dry_run` only tells.
         With `engine="spark"` changed rows are compared and written by Spark tasks; the outcome is the same.
         """
-        result = merge_branch(
-            self._repository, source, into, strategy=strategy, dry_run=dry_run, property_level=property_level,
-            actor=actor, message=message, comparing=_comparing(engine), resolutions=resolutions,
+        return self._service.call(
+            MergeBranch(
+                source=source, into=into, strategy=strategy, dry_run=dry_run, delete_branch=delete_branch,
+                property_level=property_level, actor=actor, message=message, engine=engine, resolutions=resolutions,
+            )
         )  # fmt: skip
-        return delete_merged(self._repository, result) if delete_branch and not dry_run else result
 
     def write_conflicts(self, path: str | os.PathLike[str], conflicts: Sequence[Conflict]) -> int:
         """Write the conflicts of a merge as JSON lines, to be merged with once their `resolution` is filled in."""
         return write_conflicts(path, conflicts)
-
-
-def _comparing(engine: Engine) -> Comparing:
-    if engine in ("arrow", "auto"):
-        return in_process
-    found: Comparing = find_engine(engine).comparing()
-    return found

@@ -6,31 +6,29 @@ import os
 from collections.abc import Iterable
 
 from omnigraph.api.arguments import checked
+from omnigraph.api.requests import MAIN, PlanSchema, ReadCatalog, ShowSchema
+from omnigraph.api.results import SchemaChange
+from omnigraph.api.service import GraphService
 from omnigraph.api.target import Target
-from omnigraph.handles.queries import text_of
+from omnigraph.api.write_requests import ApplySchema
+from omnigraph.handles.texts import text_of
 from omnigraph.schema.mermaid import mermaid
-from omnigraph.versioning.contracts import load_source
-from omnigraph.versioning.refs import MAIN
-from omnigraph.versioning.repository import Repository
-from omnigraph.write.schema_apply import SchemaChange, SchemaRequest, apply_schema, plan_schema
 
 
 @checked
 class Schema:
     """`graph.schema`."""
 
-    def __init__(self, repository: Repository) -> None:
-        self._repository = repository
+    def __init__(self, service: GraphService) -> None:
+        self._service = service
 
     def show(self, at: Target = None) -> str:
         """The schema text as of a target."""
-        state = self._repository.resolve(at)
-        return load_source(self._repository.store.objects, state.schema_hash)
+        return self._service.call(ShowSchema(at=at))
 
     def mermaid(self, at: Target = None) -> str:
         """The schema as of a target as a Mermaid class diagram."""
-        state = self._repository.resolve(at)
-        return mermaid(self._repository.store.catalog(state.schema_hash))
+        return mermaid(self._service.call(ReadCatalog(at=at)))
 
     def plan(
         self, text: str | os.PathLike[str], allow_data_loss: bool = False, branch: str = MAIN, *,
@@ -38,8 +36,12 @@ class Schema:
     ) -> SchemaChange:  # fmt: skip
         """The steps that would bring a branch to a schema, text or `.pg` file, and their digest. Nothing is changed."""
         text, path = _text(text, path)
-        request = SchemaRequest.of(text, path, allow_data_loss=allow_data_loss, drop=drop, fresh=fresh)
-        return plan_schema(self._repository, request, branch=branch)
+        return self._service.call(
+            PlanSchema(
+                text=text, path=path, branch=branch, allow_data_loss=allow_data_loss, drop=tuple(drop),
+                fresh=tuple(fresh),
+            )
+        )  # fmt: skip
 
     def apply(
         self, text: str | os.PathLike[str], allow_data_loss: bool = False, branch: str = MAIN,
@@ -53,10 +55,12 @@ class Schema:
         was dropped before and is declared again comes back with its rows, unless it is named in `fresh`.
         """
         text, path = _text(text, path)
-        request = SchemaRequest.of(
-            text, path, allow_data_loss=allow_data_loss, drop=drop, fresh=fresh, allow_drops=allow_drops, plan=plan
-        )
-        return apply_schema(self._repository, request, branch=branch, actor=actor, message=message)
+        return self._service.call(
+            ApplySchema(
+                text=text, path=path, branch=branch, allow_data_loss=allow_data_loss, drop=tuple(drop),
+                allow_drops=allow_drops, fresh=tuple(fresh), plan=plan, actor=actor, message=message,
+            )
+        )  # fmt: skip
 
 
 def _text(schema: str | os.PathLike[str], path: str | None) -> tuple[str, str | None]:

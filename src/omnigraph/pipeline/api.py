@@ -14,6 +14,7 @@ from omnigraph.api.results import LoadResult
 from omnigraph.errors import JobError
 from omnigraph.execution.spark.job_scope import Progress
 from omnigraph.graph import Graph
+from omnigraph.local.writes import fork_if_missing
 from omnigraph.pipeline.bulk_load import run_load
 from omnigraph.pipeline.incremental import load_again, load_new_files
 from omnigraph.pipeline.job_model import Job
@@ -61,7 +62,7 @@ def load_sources(
     spark: SparkSession, graph: Graph, given: Sources, terms: LoadTerms, from_branch: str | None, phases: Phases
 ) -> LoadResult:  # fmt: skip
     """Load sources on the terms given. A branch that was forked for a load which writes nothing goes again."""
-    created = graph.fork_if_missing(terms.branch, from_branch)
+    created = fork_if_missing(graph.repository, terms.branch, from_branch)
     result: LoadResult | None = None
     sniffed: Mapping[str, Mapping[str, str]] = {}
     try:

@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from omnigraph.api.arguments import checked
-from omnigraph.api.options import Mode
 from omnigraph.api.results import LoadResult
+from omnigraph.api.service import ProgressListener
 from omnigraph.api.target import Target
+from omnigraph.api.write_requests import LoadRows
 from omnigraph.execution.arrow.governor import Limits
 from omnigraph.execution.spark.engine import SparkExecutor
 from omnigraph.execution.spark.versions import cloned, frame_on
 from omnigraph.graph import Graph
+from omnigraph.local.graph_state import LocalGraph
+from omnigraph.local.service import LocalService
 from omnigraph.pipeline.api import load as bulk_load
 from omnigraph.pipeline.load_plan import with_options
 from omnigraph.pipeline.s3_settings import s3_access
@@ -30,33 +33,29 @@ from omnigraph.schema.catalog import Catalog
 from omnigraph.storage.crew import Crew
 from omnigraph.versioning.snapshot import Snapshot
 from omnigraph.versioning.store import GraphStore
-from omnigraph.write.inputs.file_options import NO_OPTIONS, FileOptions
+from omnigraph.write.inputs.file_options import NO_OPTIONS
 from omnigraph.write.merge_compare import Comparing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def load(
-    graph: Graph, data: Any, mode: Mode, branch: str, *, from_branch: str | None, actor: str | None,
-    message: str | None, expect_head: str | None, idempotency_key: str | None, dry_run: bool, max_errors: int | None,
-    ignore_unknown: bool, dedupe_edges: bool, progress: Callable[[int], None] | None,
-    options: FileOptions,
-) -> LoadResult:  # fmt: skip
+def load(graph: LocalGraph, request: LoadRows, progress: ProgressListener | None) -> LoadResult:
     """`graph.load(..., engine="spark")`."""
-    spark = plain_session()
-    if options != NO_OPTIONS:
-        data = with_options(data, options, s3_access(spark))
-    nodes, edges, files = _sorted(graph, data, branch, from_branch)
+    spark, data = plain_session(), request.data
+    if request.options not in (None, NO_OPTIONS):
+        data = with_options(data, request.options, s3_access(spark))
+    target = Graph(LocalService(graph))
+    nodes, edges, files = _sorted(target, data, request.branch, request.from_branch)
     return bulk_load(
-        spark, graph, nodes, edges, mode, branch, data=files, from_branch=from_branch, actor=actor,
-        message=message, max_errors=max_errors, dry_run=dry_run, progress=_tasks_only(progress),
-        expect_head=expect_head, idempotency_key=idempotency_key, ignore_unknown=ignore_unknown,
-        dedupe_edges=dedupe_edges,
+        spark, target, nodes, edges, request.mode, request.branch, data=files, from_branch=request.from_branch,
+        actor=request.actor, message=request.message, max_errors=request.max_errors, dry_run=request.dry_run,
+        progress=_tasks_only(progress), expect_head=request.expect_head, idempotency_key=request.idempotency_key,
+        ignore_unknown=request.ignore_unknown, dedupe_edges=request.dedupe_edges,
     )  # fmt: skip
 
 
-def answer(
+def execute(
     store: GraphStore, plan: QueryPlan, snapshot: Snapshot, catalog: Catalog, params: Mapping[str, Any]
 ) -> pa.Table:
     """`graph.query(..., engine="spark")`."""

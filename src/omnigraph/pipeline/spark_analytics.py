@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import pyarrow as pa
 
+from omnigraph.api.analytics_requests import Algorithm
 from omnigraph.api.arguments import AtLeast, Count, EntityId, checked
 from omnigraph.api.target import Target
 from omnigraph.execution.analytics.blocks import Kernel, Values
@@ -25,6 +26,7 @@ from omnigraph.execution.analytics.view import GraphView
 from omnigraph.execution.spark.workers import store_of
 from omnigraph.graph import Graph
 from omnigraph.handles.analytics import Edges
+from omnigraph.local.algorithms import run_algorithm
 from omnigraph.pipeline.scratch_arrays import BlockFile, read_array, read_block, read_vector, write_array
 from omnigraph.pipeline.spark_session import frame_of
 from omnigraph.pipeline.task_runner import TaskRunner
@@ -86,10 +88,13 @@ class SparkAnalytics:
         return self._graph.analytics.write(result.toArrow(), column, property, branch, actor, message)
 
     def _frame(self, ask: Any) -> DataFrame:
-        def runner(view: GraphView) -> SparkRunner:
+        def make_runner(view: GraphView) -> SparkRunner:
             return SparkRunner(self._spark, self._graph, view)
 
-        table: pa.Table = ask(self._graph.analytics.on(runner))
+        def run(request: Algorithm) -> pa.Table:
+            return run_algorithm(self._graph.local, request, make_runner)
+
+        table: pa.Table = ask(self._graph.analytics.on(run))
         return frame_of(self._spark, table)
 
 

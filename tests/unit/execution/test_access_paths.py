@@ -92,7 +92,7 @@ def test_a_key_is_looked_up(uri: str, condition: str) -> None:
     Graph.open(uri).maintenance.ensure_indices()
     graph = opened(uri, "auto")
     assert notes(graph, f"$p: Person  {condition}", "$p.name")["seek"] == ("key index of Person",)
-    table = open_table(graph._store, graph.snapshot().table("node:Person"))
+    table = open_table(graph.repository.store, graph.snapshot().table("node:Person"))
     assert "ScalarIndexQuery" in table.index_plan(in_list("id", ["42"]))
     assert bag(opened(uri, "auto"), f"$p: Person  {condition}", "$p.num") == bag(
         opened(uri, "csr"), f"$p: Person  $p.name is not null  {condition}", "$p.num"

@@ -14,6 +14,8 @@ from omnigraph.errors import CorruptGraph, InvalidArgument, InvalidValue, NotFou
 from omnigraph.execution.analytics.blocks import Block, reduce_rows
 from omnigraph.execution.analytics.view import GraphView
 from omnigraph.execution.analytics.weights import checked_weights
+from omnigraph.handles.analytics import Analytics
+from omnigraph.local.algorithms import run_algorithm
 
 SCHEMA = """
 node Person { name: String @key  rank: F64?  group: I64? }
@@ -71,7 +73,10 @@ def values(table, column) -> dict:
 
 
 def engines(graph: Graph):
-    return [graph.analytics, *(graph.analytics.on(lambda view, n=n: ManyBlocks(view, n)) for n in (2, 7))]
+    def in_blocks(count: int) -> Analytics:
+        return graph.analytics.on(lambda asked: run_algorithm(graph.local, asked, lambda view: ManyBlocks(view, count)))
+
+    return [graph.analytics, in_blocks(2), in_blocks(7)]
 
 
 def test_degrees(case) -> None:

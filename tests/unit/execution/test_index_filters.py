@@ -101,7 +101,7 @@ def ask(graph: Graph, condition: str, branch: str = "main") -> list[str]:
 
 def bytes_read(uri: str, condition: str) -> tuple[int, list[str]]:
     graph = Graph.open(uri)
-    table = open_table(graph._store, graph.snapshot().table("node:T"))
+    table = open_table(graph.repository.store, graph.snapshot().table("node:T"))
     table.dataset.io_stats_incremental()
     found = ask(graph, condition)
     return int(table.dataset.io_stats_incremental().read_bytes), found
@@ -156,7 +156,7 @@ def test_a_filter_reads_in_proportion_to_its_answer(
     # Four times the rows, the same answer, the same bytes: pages differ a little in size, and fetching has its own.
     assert large[0] <= 1.5 * growth * small[0] + 30_000, (small[0], large[0])
     graph = without_indexes(uris[SIZES[1]])
-    dataset = open_table(graph._store, graph.snapshot().table("node:T")).dataset
+    dataset = open_table(graph.repository.store, graph.snapshot().table("node:T")).dataset
     dataset.io_stats_incremental()
     dataset.scanner(columns=[name]).to_table()
     assert large[0] < dataset.io_stats_incremental().read_bytes / 2
@@ -269,7 +269,7 @@ def test_conditions_of_mutations_use_indexes_too(uris: dict[int, str], statement
     graph = Graph.open(uris[SIZES[1]])
     branch = f"m{abs(hash(statement))}"
     graph.branches.create(branch)
-    table = open_table(graph._store, graph.snapshot(branch).table("node:T"))
+    table = open_table(graph.repository.store, graph.snapshot(branch).table("node:T"))
     table.dataset.io_stats_incremental()
     table.dataset.scanner(columns=["id"]).to_table()
     ids = table.dataset.io_stats_incremental().read_bytes

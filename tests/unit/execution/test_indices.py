@@ -120,7 +120,7 @@ def test_optimize_brings_a_vector_index_up_to_its_rows_in_one_commit(graph: Grap
         assert not any(table.pending_indexes for table in report.tables)
         rows = graph.snapshot().table("node:Doc").row_count
         assert covered(graph) == {"year": (rows, rows), "v": (rows, rows)}
-    table = open_table(graph._store, graph.snapshot().table("node:Doc"))
+    table = open_table(graph.repository.store, graph.snapshot().table("node:Doc"))
     assert len(table.index_parts("v")) <= MAX_SEGMENTS + 1
     vector = docs(10_500, 3)["Doc"]["v"][1].as_py()
     assert Graph.open(graph.uri).query(NEAREST, params={"v": vector}).to_pylist()[0]["d.slug"] == "d10501"
@@ -149,7 +149,7 @@ def test_a_text_index_covers_nothing_until_a_search_has_kept_it(graph: Graph) ->
     assert text(Settings()) == ("pending", 0, "so few rows are indexed in memory by each process")
     searcher = Graph.open(graph.uri, settings=keeps)
     searcher.query('query q() { match { $d: Doc  search($d.title, "1234") } return { $d.slug } }')
-    searcher._store.workers.shutdown(wait=True)
+    searcher.repository.store.workers.shutdown(wait=True)
     assert text(keeps) == ("indexed", 3000, None)
     graph.load(docs(3000, 1))
     assert text(keeps)[:2] == ("pending", 0)
@@ -232,7 +232,7 @@ def test_storage_uses_the_index_of_a_property(graph: Graph) -> None:
     (scan, *_) = forced.explain(YEAR, analyze=True).operators
     assert scan.notes[0].startswith("storage filter ")
     assert scan.notes[0].endswith(" by index")
-    table = open_table(forced._store, forced.snapshot().table("node:Doc"))
+    table = open_table(forced.repository.store, forced.snapshot().table("node:Doc"))
     column = forced.catalog().node("Doc").property("year").column
     assert "ScalarIndexQuery" in table.index_plan(f"`{column}` = 1999")
 
@@ -241,7 +241,7 @@ def test_a_text_index_is_kept_and_found_again(graph: Graph) -> None:
     text = 'query q() { match { $d: Doc  search($d.title, "1234") } return { $d.slug } }'
     first = Graph.open(graph.uri, settings=Settings(derived_min_rows=0))
     wanted = first.query(text).to_pylist()
-    first._store.workers.shutdown(wait=True)
+    first.repository.store.workers.shutdown(wait=True)
     kept = list((Path(graph.uri) / "__derived" / "text").rglob("*"))
     assert any(path.is_file() for path in kept)
     assert Graph.open(graph.uri).query(text).to_pylist() == wanted == [{"d.slug": "d1234"}]
@@ -254,7 +254,7 @@ def reads_of_a_build(tmp_path: Path, count: int) -> tuple[Counter[str], int]:
     graph.maintenance.optimize()
     fresh = Graph.open(graph.uri)
     head = fresh.commits.head().graph_commit_id
-    dataset = open_table(fresh._store, fresh.snapshot().table("node:Doc")).dataset
+    dataset = open_table(fresh.repository.store, fresh.snapshot().table("node:Doc")).dataset
     dataset.io_stats_incremental()
     counts = calls.start()
     try:

@@ -83,7 +83,7 @@ def graph(root: Path) -> Graph:
 
 
 def held_columns(graph: Graph) -> set[str]:
-    return {name for loaded in graph._executor._cache._tables.values() for name in loaded._columns}
+    return {name for loaded in graph.local.executor._cache._tables.values() for name in loaded._columns}
 
 
 @pytest.mark.parametrize("warm", [False, True])
@@ -117,7 +117,7 @@ def test_wide_columns_are_never_in_memory_at_once(graph: Graph) -> None:
 
 def test_batches_are_made_when_they_are_asked_for(graph: Graph) -> None:
     """Storage says how many bytes it has read."""
-    loaded = graph._executor.data(graph.snapshot(), graph.catalog()).loaded(graph.catalog().node("Doc"))
+    loaded = graph.local.executor.data(graph.snapshot(), graph.catalog()).loaded(graph.catalog().node("Doc"))
 
     def bytes_read() -> int:
         return int(loaded.table.dataset.io_stats_snapshot().read_bytes)

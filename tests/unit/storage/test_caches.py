@@ -18,8 +18,8 @@ def size_after_commits(root: Path) -> int:
     graph = Graph.init(root, "node P { k: String @key }")
     for number in range(COMMITS):
         graph.load([{"type": "P", "data": {"k": f"k{number}"}}])
-    graph._store.wait_for_upkeep()
-    return int(graph._store.tables.session.size_bytes())
+    graph.repository.store.wait_for_upkeep()
+    return int(graph.repository.store.tables.session.size_bytes())
 
 
 def test_a_session_does_not_grow_with_the_number_of_commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

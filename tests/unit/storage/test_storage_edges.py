@@ -34,7 +34,7 @@ def graph(tmp_path: Path) -> Graph:
 
 def table_of(graph: Graph, key: str) -> Table:
     """At its pin, as a process sees it that has written nothing."""
-    return open_table(graph._store, graph.snapshot().tables[key])
+    return open_table(graph.repository.store, graph.snapshot().tables[key])
 
 
 # --- tails ---------------------------------------------------------------------------------------------------------

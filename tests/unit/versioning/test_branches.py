@@ -87,7 +87,7 @@ def test_deleting_frees_the_name_for_a_new_incarnation(graph: Graph) -> None:
 def test_a_writer_of_the_old_incarnation_is_refused(graph: Graph) -> None:
     graph.branches.create("feature")
     late = Graph.open(graph.uri)
-    state = late._repository.head("feature")
+    state = late.repository.head("feature")
     graph.branches.delete("feature")
     graph.branches.create("feature")
     plan = PublishPlan(
@@ -95,7 +95,7 @@ def test_a_writer_of_the_old_incarnation_is_refused(graph: Graph) -> None:
         base_head=state.head, kind="load", schema_hash=state.schema_hash, changes=(), pins={},
     )  # fmt: skip
     with pytest.raises(BranchGone, match="deleted"):
-        late._repository.publisher.publish(plan)
+        late.repository.publisher.publish(plan)
     assert len(graph.commits.list("feature")) == 1
     assert late.load([person("new")], branch="feature").commit is not None, "opened again, the new one is found"
 
@@ -147,7 +147,7 @@ def test_an_interrupted_delete_leaves_a_closed_branch_and_a_free_name(graph: Gra
     other = Graph.open(graph.uri)
     assert [b.name for b in other.branches.list()] == ["main"]
     with pytest.raises(BranchNotFound):
-        other.rows("node:Person", "feature") if other._repository.head("feature") else None
+        other.rows("node:Person", "feature") if other.repository.head("feature") else None
     assert other.branches.create("feature").generation == 2
     assert names(other, "feature") == []
     Graph.open(graph.uri).maintenance.cleanup(confirm=True)

@@ -33,14 +33,14 @@ def natives(graph: Graph) -> list[str]:
 
 
 def test_each_generation_has_a_status_of_its_own(graph: Graph) -> None:
-    claims = Claims(graph._store.objects)
+    claims = Claims(graph.repository.store.objects)
     first, second = natives(graph)
     assert [claims.status(native).is_open for native in (first, second)] == [False, True]
     assert [status.generation for status in claims.newest("dev")] == [2]
 
 
 def test_floors_rise_and_belong_to_one_generation(graph: Graph) -> None:
-    claims = Claims(graph._store.objects)
+    claims = Claims(graph.repository.store.objects)
     first, second = natives(graph)
     claims.raise_floor(first, 9)
     claims.raise_floor(second, 5)
@@ -50,17 +50,17 @@ def test_floors_rise_and_belong_to_one_generation(graph: Graph) -> None:
     assert claims.status(second).floor == 7
     claims.raise_floor(second, 20)
     assert [claims.status(native).floor for native in (first, second)] == [9, 20]
-    names = graph._store.objects.names("__refs/dev/")
+    names = graph.repository.store.objects.names("__refs/dev/")
     assert sum("floor" in name for name in names) == 2, "lower ones are removed, of the same generation"
 
 
 def test_a_branch_without_a_claim_is_none(graph: Graph) -> None:
-    claims = Claims(graph._store.objects)
+    claims = Claims(graph.repository.store.objects)
     assert not claims.status("nobody.000001-01ARZ3NDEKTSV4RRFFQ69G5FAV").is_open
 
 
 def test_the_claim_goes_before_the_mark_that_deletes_it(graph: Graph) -> None:
-    claims = Claims(graph._store.objects)
+    claims = Claims(graph.repository.store.objects)
     ended = graph.repository.refs.every_incarnation()[0]
     claims.raise_floor(ended.native_branch, 3)
     order = [path.rpartition(".")[2] for path in claims.objects_of(ended)]
@@ -88,7 +88,7 @@ def test_a_claim_that_was_read_of_another_directory_is_not_remembered(
     graph: Graph, tmp_path: Path, left: str | None
 ) -> None:
     """The store is moved between the look at a claim and its read, and is back afterwards: the same file as before."""
-    claims = Claims(graph._store.objects)
+    claims = Claims(graph.repository.store.objects)
     native = natives(graph)[1]
     elsewhere, claim = tmp_path / "elsewhere", Path(graph.uri) / claim_path("dev", 2)
 

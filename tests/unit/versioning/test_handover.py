@@ -32,13 +32,13 @@ def put(graph: Graph, kind: str, name: object) -> None:
 
 def state_in_turn(graph: Graph) -> ManifestState:
     """What a publisher finds when it has its turn."""
-    tip = graph._repository.refs.tip("main")
+    tip = graph.repository.refs.tip("main")
     with tip.turn():
         return tip.swap_base()[0]
 
 
 def assert_as_stored(state: ManifestState, uri: str) -> None:
-    stored = Graph.open(uri, "ro")._repository.head()
+    stored = Graph.open(uri, "ro").repository.head()
     assert state == stored
     assert list(state.commits) == list(stored.commits)
     assert list(state.tables) == list(stored.tables)
@@ -56,7 +56,7 @@ def test_writers_in_turn_take_over_what_the_one_before_left(tmp_path: Path, coun
         for kind, graph in zip("ABC", (first, *others), strict=True):
             put(graph, kind, number)
     for graph in (first, *others):
-        graph._store.wait_for_upkeep()
+        graph.repository.store.wait_for_upkeep()
     for number in range(3):
         put(others[0], "B", f"more-{number}")
         put(others[1], "C", f"more-{number}")
@@ -170,7 +170,7 @@ def test_what_was_tried_in_vain_is_not_handed_over(tmp_path: Path) -> None:
     put(graph, "A", 1)
     put(other, "B", 1)
     state_in_turn(other)
-    repository = graph._repository
+    repository = graph.repository
     tip = repository.refs.tip("main")
     with tip.turn():
         state, _ = tip.swap_base()

@@ -77,7 +77,7 @@ def test_rows_are_those_of_a_writer_without_memory(steps: list[tuple[str, int]])
 def test_a_state_read_beside_an_earlier_one_is_the_state(tmp_path: Path) -> None:
     graph = Graph.init(tmp_path / "g", SCHEMA)
     writer = Graph.open(tmp_path / "g")
-    manifests = graph._store.manifests
+    manifests = graph.repository.store.manifests
     earlier = None
     for number in range(30):
         writer.load([{"type": "AB"[number % 2], "data": {"name": f"n{number}"}}])

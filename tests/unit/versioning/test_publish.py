@@ -36,7 +36,7 @@ def rival(local_graph: Graph) -> Graph:
 
 
 def publish(graph: Graph, plan: object) -> None:
-    graph._repository.publisher.publish(plan)  # type: ignore[arg-type]
+    graph.repository.publisher.publish(plan)  # type: ignore[arg-type]
 
 
 def test_a_moved_branch_with_untouched_tables_is_followed(local_graph: Graph, rival: Graph) -> None:
@@ -87,7 +87,7 @@ def test_an_update_follows_only_when_it_opted_in(local_graph: Graph, rival: Grap
 
 def test_requirements_are_checked_against_what_the_swap_replaces(local_graph: Graph, rival: Graph) -> None:
     local_graph.load([person("a"), person("b")])
-    state = local_graph._repository.head()
+    state = local_graph.repository.head()
     pins = {key: Pin.of(state.tables[key]) for key in ("node:Person", "edge:Knows", "node:Company")}
     plan = replace(plan_of(local_graph, "c"), pins=pins)
     rival.load([knows("a", "b"), person("d"), company("x")])
@@ -124,8 +124,8 @@ def test_maintenance_never_fails_a_logical_write(local_graph: Graph, rival: Grap
         local_graph.load([person(f"p{i}", i)])
     insert = plan_of(local_graph, "new")
     update = replace(plan_of(local_graph, "p1", replaces=True, age=9), rebase_updates=False)
-    state = rival._repository.head()
-    fold(rival._repository, state, state.tables["node:Person"])
+    state = rival.repository.head()
+    fold(rival.repository, state, state.tables["node:Person"])
     publish(local_graph, update)
     publish(local_graph, insert)
     ages = {r["name"]: r["age"] for r in local_graph.rows("node:Person").to_pylist()}
@@ -137,10 +137,10 @@ def test_a_fold_that_lost_its_pin_changes_nothing(local_graph: Graph, rival: Gra
 
     for i in range(4):
         local_graph.load([person(f"p{i}")])
-    state = local_graph._repository.head()
+    state = local_graph.repository.head()
     rival.load([person("p2", 77)], mode="merge")
     with pytest.raises(ExpectedVersionMismatch):
-        fold(local_graph._repository, state, state.tables["node:Person"])
+        fold(local_graph.repository, state, state.tables["node:Person"])
     assert local_graph.rows("node:Person").num_rows == 4
     assert local_graph.rows("node:Person")["age"].drop_null().to_pylist() == [77]
 
@@ -151,13 +151,13 @@ def test_a_fold_follows_rows_that_came_beside_it(local_graph: Graph, rival: Grap
 
     for i in range(4):
         local_graph.load([person(f"p{i}", i)])
-    state = local_graph._repository.head()
+    state = local_graph.repository.head()
     for i in range(3):
         rival.load([person(f"rival{i}", 10 + i)])
-    fold(local_graph._repository, state, state.tables["node:Person"])
+    fold(local_graph.repository, state, state.tables["node:Person"])
     for graph in (local_graph, rival, Graph.open(local_graph.uri)):
         entry = graph.snapshot().tables["node:Person"]
-        table = open_table(graph._store, entry)
+        table = open_table(graph.repository.store, entry)
         assert len(table.fragments) == 4, "four became one, three are new"
         assert len(table.uncovered_fragments) == 3
         names = [*(f"p{i}" for i in range(4)), *(f"rival{i}" for i in range(3))]
@@ -172,7 +172,7 @@ def test_a_fold_follows_rows_that_came_beside_it(local_graph: Graph, rival: Grap
 
 
 def test_a_plan_that_was_staged_too_long_ago_is_refused(local_graph: Graph) -> None:
-    grace = local_graph._store.settings.staging_grace
+    grace = local_graph.repository.store.settings.staging_grace
     plan = replace(plan_of(local_graph, "old"), staged_at=ticks() - grace / 2 - 1)
     with pytest.raises(PlanExpired, match="too long ago"):
         publish(local_graph, plan)
@@ -195,7 +195,7 @@ def test_a_plan_survives_serialisation(local_graph: Graph) -> None:
 
 def test_next_state_is_pure(local_graph: Graph) -> None:
     plan = plan_of(local_graph, "a")
-    state = local_graph._repository.head()
+    state = local_graph.repository.head()
     before = dict(state.tables), dict(state.commits)
     target, commit = next_state(state, plan)
     assert (dict(state.tables), dict(state.commits)) == before

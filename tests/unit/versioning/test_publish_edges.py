@@ -205,7 +205,7 @@ def test_the_deadline_of_a_publish(graph: Graph) -> None:
 
 def test_a_plan_with_an_intent_is_protected_by_it_however_old(graph: Graph) -> None:
     plan = plan_of(graph, "old", has_intent=True)
-    long_ago = ticks() - graph._store.settings.staging_grace
+    long_ago = ticks() - graph.repository.store.settings.staging_grace
     graph.repository.publisher.publish(replace(plan, staged_at=long_ago))
     assert names(graph) == ["ann", "old"]
 

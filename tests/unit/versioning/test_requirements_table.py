@@ -85,7 +85,7 @@ def plan_with(
     """A staged plan on the newest state that relies on every table."""
     state = graph.repository.head()
     commit_id = mint()
-    change = stage_change(graph._store, state.tables[table_key], effect, commit_id)
+    change = stage_change(graph.repository.store, state.tables[table_key], effect, commit_id)
     return PublishPlan(
         commit_id=commit_id, branch="main", native_branch=None, base_version=state.version, base_head=state.head,
         kind="load", schema_hash=state.schema_hash, changes=(change,), requirements=requirements,
@@ -100,12 +100,14 @@ def rows_of(graph: Graph, type_name: str, *rows: dict[str, object]) -> object:
 
 def written(graph: Graph, type_name: str, *rows: dict[str, object]) -> tuple[object, ...]:
     entry = graph.repository.head().tables[f"node:{type_name}"]
-    return write_rows(graph._store.tables, open_table(graph._store, entry), rows_of(graph, type_name, *rows))
+    return write_rows(
+        graph.repository.store.tables, open_table(graph.repository.store, entry), rows_of(graph, type_name, *rows)
+    )
 
 
 def masked(graph: Graph, type_name: str, *rows: dict[str, object]) -> MaskRows:
     """What tasks leave of an upsert: the deletion files of the rows that are there, and the new rows."""
-    table = open_table(graph._store, graph.repository.head().tables[f"node:{type_name}"])
+    table = open_table(graph.repository.store, graph.repository.head().tables[f"node:{type_name}"])
     removed, updated = [], []
     for fragment in table.fragments:
         found = table.scan_addresses(["id"], [fragment]).to_pylist()
@@ -192,7 +194,7 @@ def test_every_requirement_against_every_move(graph: Graph, move: str) -> None:
     found = {}
     for name, requirement, _ in TABLE:
         try:
-            rebase(graph._store, replace(plan, requirements=(requirement,)), state)
+            rebase(graph.repository.store, replace(plan, requirements=(requirement,)), state)
         except OmnigraphError as error:
             found[name] = type(error)
     assert found == {name: errors[move] for name, _, errors in TABLE if move in errors}
@@ -276,7 +278,7 @@ def test_masked_rows_survive_serialisation_and_later_writes(graph: Graph) -> Non
         plan = replace(plan_with(graph, "node:Person", masked(graph, "Person", *rows)), has_intent=True)
         plan = plan_from_json(json.loads(json.dumps(plan_to_json(plan))))
         publish(graph, replace(plan, has_intent=False, staged_at=ticks()))
-        table = open_table(graph._store, graph.repository.head().tables["node:Person"])
+        table = open_table(graph.repository.store, graph.repository.head().tables["node:Person"])
         for fragment in table.fragments:
             known = table.deleted_offsets(fragment)
             assert known is None or known.tolist() == table.read_deletions(fragment).tolist()
@@ -296,11 +298,11 @@ def test_a_reshaped_pin_follows_nothing(graph: Graph, move: str, follows: bool) 
     graph.load({"Person": [{"name": "late"}]})
     state = graph.repository.head()
     entry = state.tables["node:Person"]
-    base = open_table(graph._store, entry)
-    made = fold_tail(graph._store.tables, base, key_columns(graph.catalog().node("Person")), entry.high_water)
+    base = open_table(graph.repository.store, entry)
+    made = fold_tail(graph.repository.store.tables, base, key_columns(graph.catalog().node("Person")), entry.high_water)
     assert made is not None
     plan = plan_with(graph, "node:Task", AppendRows(written(graph, "Task", {"title": "mine"})))  # type: ignore[arg-type]
-    plan = replace(plan, changes=(stage_reshape(graph._store, entry, made[0], Reshape("by hand")),))
+    plan = replace(plan, changes=(stage_reshape(graph.repository.store, entry, made[0], Reshape("by hand")),))
     PERSON_MOVES[move](Graph.open(graph.uri))
     if follows:
         publish(graph, plan)
@@ -319,9 +321,9 @@ def test_so_many_replaced_rows_are_compared_and_not_one_more(graph: Graph, more:
     Graph.open(graph.uri).load({"Person": [{"name": "zoe"}]})
     if more:
         with pytest.raises(ExpectedVersionMismatch):
-            rebase(graph._store, plan, graph.repository.head())
+            rebase(graph.repository.store, plan, graph.repository.head())
     else:
-        rebase(graph._store, plan, graph.repository.head())
+        rebase(graph.repository.store, plan, graph.repository.head())
 
 
 # --- pins that a plan takes over -----------------------------------------------------------------------------------
@@ -353,10 +355,10 @@ def test_what_a_graft_takes_over_follows_maintenance_at_most(
     plan = replace(plan_with(graph, "node:Task", effect), graft=grafts[graft])
     PERSON_MOVES[move](Graph.open(graph.uri))
     if follows:
-        rebase(graph._store, plan, graph.repository.head())
+        rebase(graph.repository.store, plan, graph.repository.head())
     else:
         with pytest.raises(ExpectedVersionMismatch):
-            rebase(graph._store, plan, graph.repository.head())
+            rebase(graph.repository.store, plan, graph.repository.head())
 
 
 # --- what else a publish asks --------------------------------------------------------------------------------------
@@ -388,7 +390,7 @@ def test_a_plan_may_be_published_for_half_the_staging_grace(graph: Graph, share:
     """A collector spares what is younger than the grace: a plan that may need an older file is refused."""
     effect = AppendRows(written(graph, "Task", {"title": "mine"}))  # type: ignore[arg-type]
     plan = replace(
-        plan_with(graph, "node:Task", effect), staged_at=ticks() - share * graph._store.settings.staging_grace
+        plan_with(graph, "node:Task", effect), staged_at=ticks() - share * graph.repository.store.settings.staging_grace
     )
     if refused:
         with pytest.raises(PlanExpired):

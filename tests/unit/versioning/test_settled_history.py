@@ -33,7 +33,7 @@ def settled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Graph, HistoryExt
 def test_every_commit_is_in_one_place(settled: tuple[Graph, HistoryExtent]) -> None:
     graph, extent = settled
     state = graph.repository.head()
-    found = [commit.graph_commit_id for commit in walk(graph._store.objects, state)]
+    found = [commit.graph_commit_id for commit in walk(graph.repository.store.objects, state)]
     assert len(found) == len(set(found)) == extent.count + len(state.commits) == history.INLINE_MAX + 1
     assert found == sorted(found, reverse=True)
 
@@ -47,13 +47,13 @@ def test_a_file_with_other_commits_is_refused(settled: tuple[Graph, HistoryExten
     commits[3]["actor_id"] = "somebody else"
     file.write_bytes(zlib.compress(json.dumps(commits, separators=(",", ":")).encode(), 6))
     with pytest.raises(CorruptGraph, match="checksum"):
-        read_extent(graph._store.objects, extent)
+        read_extent(graph.repository.store.objects, extent)
     file.write_bytes(body)
-    assert len(read_extent(graph._store.objects, extent)) == extent.count
+    assert len(read_extent(graph.repository.store.objects, extent)) == extent.count
 
 
 @pytest.mark.parametrize("more", [-1, 1])
 def test_a_manifest_that_counts_other_commits_is_refused(settled: tuple[Graph, HistoryExtent], more: int) -> None:
     graph, extent = settled
     with pytest.raises(CorruptGraph, match="not"):
-        read_extent(graph._store.objects, replace(extent, count=extent.count + more))
+        read_extent(graph.repository.store.objects, replace(extent, count=extent.count + more))

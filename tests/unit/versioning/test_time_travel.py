@@ -108,8 +108,8 @@ def test_state_kept_in_memory_equals_state_read_back(graph: Graph) -> None:
     for i in range(3):
         graph.load([person(f"p{i}"), knows(f"p{i}", "p0")])
     graph.delete("Person", ["p1"])
-    kept = graph._repository.head()
-    read = Graph.open(graph.uri, "ro")._repository.head()
+    kept = graph.repository.head()
+    read = Graph.open(graph.uri, "ro").repository.head()
     assert kept == read
 
 

@@ -333,13 +333,13 @@ def test_many_one_row_writes_stay_findable(local_graph: Graph, monkeypatch: pyte
     total = 150
     for i in range(total):
         local_graph.load([person(f"p{i}", i), knows(f"p{i}", "p0")])
-    local_graph._store.wait_for_upkeep()
+    local_graph.repository.store.wait_for_upkeep()
     for i in (0, 63, 64, 65, 66, 100, total - 1):
         with pytest.raises(KeyConflict):
             local_graph.load([person(f"p{i}")])
     assert sorted(local_graph.rows("node:Person")["age"].to_pylist()) == list(range(total))
     entry = local_graph.snapshot().tables["node:Person"]
-    table = local_graph._store.tables.open(entry.location, entry.staged_version)
+    table = local_graph.repository.store.tables.open(entry.location, entry.staged_version)
     assert len(table.uncovered_fragments) <= 64
     kinds = [c.kind for c in local_graph.commits.list()]
     assert kinds.count("optimize") >= 2

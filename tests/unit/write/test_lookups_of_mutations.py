@@ -27,7 +27,7 @@ def graph(tmp_path: Path) -> Graph:
 
 def bytes_read(graph: Graph, mutation: str) -> int:
     """What a mutation of `d1` reads of the version that it finds."""
-    table = open_table(graph._store, graph.snapshot().tables["node:Doc"])
+    table = open_table(graph.repository.store, graph.snapshot().tables["node:Doc"])
     table.dataset.io_stats_incremental()
     assert graph.mutate(mutation, params={"n": "d1"}).affected_nodes == 1
     return int(table.dataset.io_stats_incremental().read_bytes)
@@ -37,7 +37,7 @@ def test_lookups_that_change_nothing_are_not_kept(graph: Graph) -> None:
     for number in range(50):
         assert graph.mutate(DELETE, params={"n": f"nobody{number}"}).commit is None
         assert graph.mutate(REWRITE, params={"n": f"nobody{number}"}).commit is None
-    table = open_table(graph._store, graph.snapshot().tables["node:Doc"])
+    table = open_table(graph.repository.store, graph.snapshot().tables["node:Doc"])
     assert len(table.located) <= 1
 
 

@@ -29,7 +29,7 @@ def graph(tmp_path: Path) -> Graph:
 
 
 def uncovered(graph: Graph, key: str) -> int:
-    return len(open_table(graph._store, graph.snapshot().tables[key]).uncovered_fragments)
+    return len(open_table(graph.repository.store, graph.snapshot().tables[key]).uncovered_fragments)
 
 
 def load_many(graph: Graph) -> str:
@@ -43,9 +43,9 @@ def test_a_large_load_is_indexed_after_it_returned(graph: Graph) -> None:
     head = load_many(graph)
     with pytest.raises(KeyConflict):
         graph.load([{"type": "P", "data": {"name": "p7"}}])
-    graph._store.wait_for_upkeep()
+    graph.repository.store.wait_for_upkeep()
     assert uncovered(graph, "node:P") == 0
-    covered = open_table(graph._store, graph.snapshot().tables["node:P"]).index_coverage()
+    covered = open_table(graph.repository.store, graph.snapshot().tables["node:P"]).index_coverage()
     assert {"id_idx", "code_idx"} <= set(covered), "unique values are looked up by an index"
     graph.load([{"type": "P", "data": {"name": "next"}}], expect_head=head)  # maintenance is no change
 
@@ -65,7 +65,7 @@ def test_writers_that_overtake_a_fold_do_not_starve_it(tmp_path: Path) -> None:
         graph.load([person(f"small{number}")])
     with while_armed({Point.FOLD_COMPACTED: overtake}):
         graph.load({"Person": pa.table({"name": [f"p{i}" for i in range(ROWS)]})})
-        graph._store.wait_for_upkeep()
+        graph.repository.store.wait_for_upkeep()
     assert len(folds) == 3, "overtaken twice, then in its turn"
     assert uncovered(graph, "node:Person") == 0
     ages = dict(zip(*graph.rows("node:Person").select(["name", "age"]).to_pydict().values(), strict=True))
@@ -89,12 +89,12 @@ def test_one_thread_of_a_process_folds_a_table(graph: Graph) -> None:
         assert folding.wait(60)
         assert uncovered(graph, "node:P") == first
         release.set()
-        graph._store.wait_for_upkeep()
+        graph.repository.store.wait_for_upkeep()
         assert len(folds) == 1
         assert folds[0] is not threading.current_thread()
         for number in range(coverage.FOLD_FRAGMENTS):
             graph.load([{"type": "P", "data": {"name": f"later{number}"}}])
-        graph._store.wait_for_upkeep()
+        graph.repository.store.wait_for_upkeep()
     assert len(folds) == 2
     assert uncovered(graph, "node:P") < coverage.FOLD_FRAGMENTS
     assert graph.rows("node:P").num_rows == first + coverage.FOLD_FRAGMENTS
@@ -117,5 +117,5 @@ def last_words():
     assert uncovered(graph, "node:P") == count
     for number in range(coverage.FOLD_STEP):
         graph.load({"P": [{"name": f"next{number}"}]})
-    graph._store.wait_for_upkeep()
+    graph.repository.store.wait_for_upkeep()
     assert uncovered(graph, "node:P") < coverage.FOLD_STEP

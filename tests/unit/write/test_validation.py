@@ -225,7 +225,7 @@ def test_a_very_long_requirement_becomes_the_stricter_one() -> None:
 def test_requirements_hold_against_what_came_meanwhile(rules: Graph) -> None:
     """What the validator read is demanded again: a rival's commit turns each into a conflict."""
     rules.load([person("a"), task("t1"), task("t2")])
-    txn = WriteTxn(rules._repository, "main", kind="load")
+    txn = WriteTxn(rules.repository, "main", kind="load")
     entity = txn.catalog.node("Person")
     rows = pa.Table.from_pylist([{"id": "n", "name": "n", "email": "e"}], schema=entity.arrow_schema)
     none = entity.arrow_schema.empty_table()
@@ -235,12 +235,12 @@ def test_requirements_hold_against_what_came_meanwhile(rules: Graph) -> None:
     [demand] = [r for r in verdict.requirements if isinstance(r, ValuesAbsent) and r.columns == ("email",)]
     rules.load([person("rival", email="e")])
     with pytest.raises(ConstraintConflict, match="@unique"):
-        check(rules._store, None, demand, rules.snapshot().tables["node:Person"])  # type: ignore[arg-type]
+        check(rules.repository.store, None, demand, rules.snapshot().tables["node:Person"])  # type: ignore[arg-type]
     rules.load([owns("a", "t1", "e1"), owns("a", "t2", "e2")])
     entry = rules.snapshot().tables["edge:Owns"]
     with pytest.raises(ConstraintConflict, match="@card"):
-        check(rules._store, None, CardinalityWithin("edge:Owns", 1, 2, (("a", 1),)), entry)  # type: ignore[arg-type]
-    check(rules._store, None, CardinalityWithin("edge:Owns", 1, 2, (("a", 1),), ("e1",)), entry)  # type: ignore[arg-type]
+        check(rules.repository.store, None, CardinalityWithin("edge:Owns", 1, 2, (("a", 1),)), entry)  # type: ignore[arg-type]
+    check(rules.repository.store, None, CardinalityWithin("edge:Owns", 1, 2, (("a", 1),), ("e1",)), entry)  # type: ignore[arg-type]
 
 
 def test_removing_a_node_that_an_edge_still_names(rules: Graph) -> None:

@@ -139,7 +139,7 @@ def explain(
 def _meaning(source: str | Path, name: str | None, schema: str) -> Explanation:
     """A query without a graph: there is nothing to plan for."""
     from omnigraph.api.explanation import Explanation
-    from omnigraph.handles.queries import source_of
+    from omnigraph.handles.texts import source_of
     from omnigraph.query import compile_query
     from omnigraph.query.ir_text import explain_ir
 

@@ -1,0 +1,59 @@
+"""Texts that callers give as text, as the path of a file, or as a directory of stored queries."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from omnigraph.errors import InvalidArgument
+from omnigraph.query import parse_queries
+from omnigraph.schema.names import suggest
+from omnigraph.write.user_files import read_text
+
+
+def source_of(query: str | os.PathLike[str], name: str | None) -> tuple[str, str | None]:
+    """The text that holds a query, and its path when it came from a file. A directory is searched for the name."""
+    if name is not None and not isinstance(name, str):  # parameters in its place, most likely
+        raise InvalidArgument(
+            f"the name of a query is a text, got {name!r}", hint="parameters have a name of their own: params={...}"
+        )
+    text = os.fspath(query)
+    if not _is_text(query) and Path(text).is_dir():
+        return _stored(Path(text), name)
+    return text_of(query, "query", ".gq")
+
+
+def _stored(directory: Path, name: str | None) -> tuple[str, str]:
+    """The file of a directory, or of directories below it, that holds a query of that name."""
+    holders: dict[str, list[tuple[str, str]]] = {}
+    for path in sorted(directory.rglob("*.gq")):
+        source, where = text_of(path, "query", ".gq")
+        for query in parse_queries(source, where).queries:
+            holders.setdefault(query.name.text, []).append((source, str(path)))
+    if name is None:
+        raise InvalidArgument(
+            f"{directory} holds stored queries: {', '.join(sorted(holders)) or 'none'}", hint="name one of them"
+        )
+    found = holders.get(name, [])
+    if not found:
+        fallback = f"it holds: {', '.join(sorted(holders)) or 'none'}"
+        raise InvalidArgument(f"{directory} holds no query `{name}`", hint=suggest(name, holders, fallback))
+    if len(found) > 1:
+        raise InvalidArgument(
+            f"`{name}` is stored twice: in {found[0][1]} and in {found[1][1]}", hint="rename or remove one of them"
+        )
+    return found[0]
+
+
+def text_of(source: str | os.PathLike[str], noun: str, suffix: str) -> tuple[str, str | None]:
+    """Text and, when it came from a file, its path."""
+    text = os.fspath(source)
+    if _is_text(source):
+        return text, None
+    hint = f"pass the path of a {suffix} file, or {noun} text"
+    return read_text(text, missing=InvalidArgument(f"there is no {noun} file {text!r}", hint=hint)), text
+
+
+def _is_text(source: str | os.PathLike[str]) -> bool:
+    text = os.fspath(source)
+    return isinstance(source, str) and (not text.strip() or any(mark in text for mark in ("{", "->", "\n")))

@@ -1,0 +1,66 @@
+"""Engines that run requests outside this process, found by entry point and imported when they are first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Protocol, cast
+
+import pyarrow as pa
+
+from omnigraph.api.results import LoadResult
+from omnigraph.api.service import ProgressListener
+from omnigraph.api.write_requests import LoadRows
+from omnigraph.errors import InvalidArgument, Unsupported
+from omnigraph.local.graph_state import LocalGraph
+from omnigraph.query.plan import QueryPlan
+from omnigraph.schema.catalog import Catalog
+from omnigraph.storage.crew import Crew
+from omnigraph.versioning.snapshot import Snapshot
+from omnigraph.versioning.store import GraphStore
+from omnigraph.write.merge_compare import Comparing
+
+GROUP = "omnigraph.engines"
+_BUILT_IN = {"spark": EntryPoint("spark", "omnigraph.pipeline.engine", GROUP)}
+"""Engines of this package, for copies of it that were not installed, such as the archives of `spark-submit`."""
+
+
+class Engine(Protocol):
+    """What a module offers that is registered as an entry point of the group `omnigraph.engines`."""
+
+    def load(self, graph: LocalGraph, request: LoadRows, progress: ProgressListener | None) -> LoadResult:
+        """Write the rows of a request as one commit."""
+
+    def execute(
+        self, store: GraphStore, plan: QueryPlan, snapshot: Snapshot, catalog: Catalog, params: Mapping[str, Any]
+    ) -> pa.Table:
+        """Answer a plan from a snapshot."""
+
+    def crew(self, uri: str) -> Crew:
+        """Who merges fragments and sorts indexes."""
+
+    def comparing(self) -> Comparing:
+        """How the rows of a merge are compared."""
+
+    def view(self, graph: Any) -> Any:
+        """The namespace of the engine on a `Graph`."""
+
+
+@cache
+def find_engine(name: str) -> Engine:
+    """The engine of a name."""
+    known = _BUILT_IN | {each.name: each for each in entry_points(group=GROUP)}
+    if name not in known:
+        raise InvalidArgument(f"engine {name!r} is unknown", hint=f"use 'auto', 'arrow' or {', '.join(sorted(known))}")
+    try:
+        return cast("Engine", known[name].load())
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("omnigraph"):
+            raise
+        raise Unsupported(f"{error.name} is not installed", hint=f"pip install 'omnigraph[{name}]'") from error
+
+
+def holds_spark_frames(data: Any) -> bool:
+    """Whether some source of a load is a Spark DataFrame."""
+    return isinstance(data, Mapping) and any(type(v).__module__.startswith("pyspark.") for v in data.values())

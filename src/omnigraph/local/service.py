@@ -1,0 +1,88 @@
+"""The service over a store in this process.                              (request -> handler -> result)
+
+Every class of request has one handler; the modules beside this one hold them by topic.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Literal, TypeVar, cast
+
+from omnigraph.api.service import ProgressListener, Request
+from omnigraph.errors import Unsupported
+from omnigraph.local import algorithms, history, queries, reads, schema, upkeep, writes
+from omnigraph.local.graph_state import Handlers, LocalGraph
+from omnigraph.maintenance.copying import copy_graph
+from omnigraph.storage.layout import GraphRoot
+from omnigraph.versioning.refs import MAIN
+from omnigraph.versioning.store import GraphStore, Settings
+from omnigraph.write.create import create_graph
+
+R = TypeVar("R")
+
+
+HANDLERS: Handlers = {
+    **queries.HANDLERS,
+    **reads.HANDLERS,
+    **history.HANDLERS,
+    **schema.HANDLERS,
+    **writes.HANDLERS,
+    **upkeep.HANDLERS,
+    **algorithms.HANDLERS,
+}
+
+
+class LocalService:
+    """A graph on a local path, `file://` or `s3://`, answered by this process."""
+
+    def __init__(self, graph: LocalGraph) -> None:
+        self._graph = graph
+
+    @classmethod
+    def create(cls, uri: str | os.PathLike[str], schema: str, *, path: str | None, actor: str | None) -> LocalService:
+        """Make a graph of a schema text."""
+        return cls(LocalGraph(create_graph(GraphRoot.parse(uri), schema, schema_path=path, actor=actor)))
+
+    @classmethod
+    def open(
+        cls, uri: str | os.PathLike[str], mode: Literal["rw", "ro"] = "rw", settings: Settings | None = None
+    ) -> LocalService:
+        """Open a graph that is there. Expired intents of other writers are resolved first, unless it is read only."""
+        graph = LocalGraph(GraphStore(GraphRoot.parse(uri), read_only=mode == "ro", settings=settings))
+        graph.repository.head(MAIN)
+        if mode == "rw":
+            graph.repository.recovery.run()
+        return cls(graph)
+
+    @classmethod
+    def clone(cls, source: str | os.PathLike[str], target: str | os.PathLike[str]) -> LocalService:
+        """Copy a graph to a place that is empty, and open the copy."""
+        found = cls.open(source, "ro")
+        copy_graph(found._graph.repository, GraphRoot.parse(target), fresh=True)
+        return cls.open(target)
+
+    @property
+    def uri(self) -> str:
+        """Where the graph lies."""
+        return self._graph.store.root.uri
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether writes are refused."""
+        return self._graph.store.read_only
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the graph lies on a disk of this machine."""
+        return self._graph.store.root.is_local
+
+    def call(self, request: Request[R], progress: ProgressListener | None = None) -> R:
+        """Answer one request."""
+        handler = HANDLERS.get(type(request))
+        if handler is None:
+            raise Unsupported(f"a local graph does not answer {type(request).__name__}")
+        return cast("R", handler(self._graph, request, progress))
+
+    def local_graph(self) -> LocalGraph:
+        """The graph in this process, for engines that stage and publish by themselves."""
+        return self._graph
