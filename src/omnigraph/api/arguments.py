@@ -17,6 +17,7 @@ import math
 import numbers
 import operator
 import os
+import sys
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -92,7 +93,7 @@ def checked(cls: type[C]) -> type[C]:
 
 
 def checked_call(function: F) -> F:
-    """Check the arguments of a function. `self` and whatever has no annotation pass."""
+    """Check the arguments of a function or of a dataclass. `self` and whatever has no annotation pass."""
     arguments = Arguments(function)
 
     @functools.wraps(function)
@@ -118,7 +119,7 @@ class Arguments:
     @cached_property
     def checks(self) -> dict[str, Check]:
         """The check of each argument, by name."""
-        names = _Names(self._function.__globals__)
+        names = _Names(vars(sys.modules[self._function.__module__]))
         return {name: _check_of(_evaluated(text, names)) for name, text in self._annotations.items()}
 
     def bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""Values of errors as JSON and back, without loss: how an error leaves a process.
+"""Values as JSON and back, without loss: how errors, requests and results leave a process.
 
 Values that JSON has stay as they are. Others are objects of one member, whose name says what they are:
-`{"$date": ...}`, `{"$Violation": {...}}`. What is none of these is sent as the text that a message would show.
+`{"$date": ...}`, `{"$Violation": {...}}`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import dataclasses
 import datetime as dt
 import math
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any, TypeVar
 
@@ -24,48 +24,6 @@ def error_part(cls: type[T]) -> type[T]:
     return cls
 
 
-def encode_value(value: Any) -> Any:
-    """A value that `json.dumps` takes and `decode_value` makes the same value of."""
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, str):
-        return str(value)
-    if isinstance(value, int):
-        return int(value)
-    if isinstance(value, float):
-        return float(value) if math.isfinite(value) else {"$float": repr(float(value))}
-    if isinstance(value, Mapping):
-        return _encode_mapping(value)
-    if isinstance(value, list):
-        return [encode_value(each) for each in value]
-    if isinstance(value, tuple):
-        return {"$tuple": [encode_value(each) for each in value]}
-    return _encode_scalar(value)
-
-
-def _encode_mapping(value: Mapping[Any, Any]) -> Any:
-    if all(isinstance(key, str) and not key.startswith("$") for key in value):
-        return {key: encode_value(each) for key, each in value.items()}
-    return {"$dict": [[encode_value(key), encode_value(each)] for key, each in value.items()]}
-
-
-def _encode_scalar(value: Any) -> Any:
-    from omnigraph.errors.base import shown
-
-    if isinstance(value, dt.datetime):
-        return {"$datetime": value.isoformat()}
-    if isinstance(value, dt.date):
-        return {"$date": value.isoformat()}
-    if isinstance(value, bytes):
-        return {"$bytes": b64encode(value).decode()}
-    if isinstance(value, Decimal):
-        return {"$decimal": str(value)}
-    name = type(value).__name__
-    if dataclasses.is_dataclass(value) and _PARTS.get(name) is type(value):
-        return {f"${name}": {each.name: encode_value(getattr(value, each.name)) for each in dataclasses.fields(value)}}
-    return shown(value, 200)
-
-
 _SCALARS: Mapping[str, Any] = {
     "$float": float,
     "$datetime": dt.datetime.fromisoformat,
@@ -75,20 +33,91 @@ _SCALARS: Mapping[str, Any] = {
 }
 
 
-def decode_value(value: Any) -> Any:
-    """The value that `encode_value` was given. A part that this process has no class for stays a mapping."""
-    if isinstance(value, list):
-        return [decode_value(each) for each in value]
-    if not isinstance(value, dict):
-        return value
-    tag = next(iter(value)) if len(value) == 1 else ""
-    inner: Any = value.get(tag)
-    if tag in _SCALARS:
-        return _SCALARS[tag](inner)
-    if tag == "$tuple":
-        return tuple(decode_value(each) for each in inner)
-    if tag == "$dict":
-        return {decode_value(key): decode_value(each) for key, each in inner}
-    decoded = {name: decode_value(each) for name, each in (inner if tag.startswith("$") else value).items()}
-    part = _PARTS.get(tag[1:]) if tag.startswith("$") else None
-    return decoded if part is None else part(**decoded)
+class ValueCodec:
+    """Encodes plain values, and dataclasses that it knows by name.
+
+    `encode_other` is asked for every value that is neither; `decoders` belong to the tags that it makes.
+    """
+
+    def __init__(
+        self, parts: Mapping[str, type], encode_other: Callable[[Any], Any],
+        decoders: Mapping[str, Callable[[Any], Any]] | None = None,
+    ) -> None:  # fmt: skip
+        self._parts = parts
+        self._encode_other = encode_other
+        self._decoders = {**_SCALARS, **(decoders or {})}
+
+    def encode(self, value: Any) -> Any:
+        """A value that `json.dumps` takes and `decode` makes the same value of."""
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, int):
+            return int(value)
+        if isinstance(value, float):
+            return float(value) if math.isfinite(value) else {"$float": repr(float(value))}
+        if isinstance(value, Mapping):
+            return self._encode_mapping(value)
+        if isinstance(value, list):
+            return [self.encode(each) for each in value]
+        if isinstance(value, tuple):
+            return {"$tuple": [self.encode(each) for each in value]}
+        return self._encode_scalar(value)
+
+    def _encode_mapping(self, value: Mapping[Any, Any]) -> Any:
+        if all(isinstance(key, str) and not key.startswith("$") for key in value):
+            return {key: self.encode(each) for key, each in value.items()}
+        return {"$dict": [[self.encode(key), self.encode(each)] for key, each in value.items()]}
+
+    def _encode_scalar(self, value: Any) -> Any:
+        if isinstance(value, dt.datetime):
+            return {"$datetime": value.isoformat()}
+        if isinstance(value, dt.date):
+            return {"$date": value.isoformat()}
+        if isinstance(value, bytes):
+            return {"$bytes": b64encode(value).decode()}
+        if isinstance(value, Decimal):
+            return {"$decimal": str(value)}
+        name = type(value).__name__
+        if self._parts.get(name) is type(value):
+            if dataclasses.is_dataclass(value):
+                fields = [each.name for each in dataclasses.fields(value) if each.init]
+                return {f"${name}": {each: self.encode(getattr(value, each)) for each in fields}}
+            return {f"${name}": str(value)}  # a member of an enumeration of texts
+        return str(value) if isinstance(value, str) else self._encode_other(value)
+
+    def decode(self, value: Any) -> Any:
+        """The value that `encode` was given. A part that this process has no class for stays a mapping."""
+        if isinstance(value, list):
+            return [self.decode(each) for each in value]
+        if not isinstance(value, dict):
+            return value
+        tag = next(iter(value)) if len(value) == 1 else ""
+        inner: Any = value.get(tag)
+        if tag in self._decoders:
+            return self._decoders[tag](inner)
+        if tag == "$tuple":
+            return tuple(self.decode(each) for each in inner)
+        if tag == "$dict":
+            return {self.decode(key): self.decode(each) for key, each in inner}
+        part = self._parts.get(tag[1:]) if tag.startswith("$") else None
+        if part is not None and not isinstance(inner, dict):
+            return part(inner)
+        decoded = {name: self.decode(each) for name, each in (inner if tag.startswith("$") else value).items()}
+        return decoded if part is None else part(**decoded)
+
+
+def _shown(value: Any) -> str:
+    from omnigraph.errors.base import shown
+
+    return shown(value, 200)
+
+
+_ERRORS = ValueCodec(_PARTS, _shown)
+encode_value = _ERRORS.encode
+"""A value of an error. What no codec knows is sent as the text that a message would show."""
+decode_value = _ERRORS.decode
+
+
+def known_parts() -> Mapping[str, type]:
+    """The dataclasses that errors hold, by name."""
+    return dict(_PARTS)
