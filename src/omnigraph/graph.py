@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import IO, TYPE_CHECKING, Annotated, Any, Literal
+from typing import IO, TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import pyarrow as pa
 
@@ -32,7 +32,7 @@ from omnigraph.api.requests import (
 )
 from omnigraph.api.results import DeleteResult, ExportResult, LoadResult, MergeResult, MutationResult, RestoreResult
 from omnigraph.api.service import GraphService, ProgressListener
-from omnigraph.api.target import Target, moment_of
+from omnigraph.api.target import Place, Target
 from omnigraph.api.write_requests import (
     CherryPick,
     DeleteEntities,
@@ -118,6 +118,16 @@ class Graph:
     def __repr__(self) -> str:
         mode = "read-only, " if self.service.is_read_only else ""
         return f"<Graph {self.uri} ({mode}{'local' if self.service.is_local else 'remote'})>"
+
+    def close(self) -> None:
+        """Finish upkeep that is due, end the threads, let go of what is kept in memory. `with` does it at its end."""
+        self.service.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     @property
     def uri(self) -> str:
@@ -315,11 +325,11 @@ class Graph:
 
     def snapshot_at_version(self, version: int, branch: str = MAIN) -> Snapshot:
         """A branch as it was at one of its manifest versions."""
-        return self.snapshot(f"{branch}@{version}")
+        return self.snapshot(Place(branch, version))
 
     def snapshot_at_time(self, moment: dt.datetime, branch: str = MAIN) -> Snapshot:
         """A branch as it was at a moment; a time without a zone is in UTC."""
-        return self.snapshot(moment_of(branch, moment))
+        return self.snapshot(Place(branch, moment))
 
     def entity_at(
         self, table_key: str, entity_id: EntityId, at: Target = None, *, version: Target = None
@@ -365,7 +375,7 @@ class Graph:
 def _one_target(branch: str | None, snapshot: Target, at: Target, reader: str) -> Target:
     """The state that `at` names. `branch` and `snapshot` name one too; a moment may be that of a branch."""
     if branch is not None and snapshot is None and isinstance(at, dt.datetime):
-        return moment_of(branch, at)
+        return Place(branch, at)
     given = [each for each in (branch, snapshot, at) if each is not None]
     if len(given) > 1:
         raise InvalidArgument(f"{reader} reads one state, and several are named", hint="give `at` alone")

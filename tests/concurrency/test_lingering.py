@@ -130,21 +130,24 @@ def test_writes_of_several_tables_keep_nobody_waiting(graph: Graph) -> None:
     assert graph.rows("node:Person").num_rows == 4
 
 
-def test_preparing_one_by_one_is_no_lock() -> None:
+def test_preparing_one_by_one_is_no_lock(tmp_path: Path) -> None:
+    store = Graph.open(Graph.init(tmp_path / "g", SMALL).uri, settings=Settings(prepare_wait=0.01)).repository.store
+    patient = Graph.open(store.root.uri, settings=Settings(prepare_wait=LONG)).repository.store
+    patient.preparing = store.preparing
     passed = threading.Event()
 
     def second() -> None:
-        with attempts.one_by_one(is_small=True, patience=0.01):
+        with attempts.one_by_one(store, is_small=True):
             passed.set()
 
-    with attempts.one_by_one(is_small=True, patience=LONG):
+    with attempts.one_by_one(patient, is_small=True):
         thread = threading.Thread(target=second)
         thread.start()
         assert passed.wait(LONG), "who has waited for a while goes on"
         thread.join()
-        with attempts.one_by_one(is_small=False, patience=LONG):
-            assert attempts._preparing.locked(), "a large write leaves it alone"
-    assert not attempts._preparing.locked()
+        with attempts.one_by_one(patient, is_small=False):
+            assert store.preparing.locked(), "a large write leaves it alone"
+    assert not store.preparing.locked()
 
 
 def test_writes_wait_for_the_preparation_of_others_on_a_local_disk_only(root: str) -> None:
@@ -157,7 +160,7 @@ def test_writes_wait_for_the_preparation_of_others_on_a_local_disk_only(root: st
         graph.mutate('query q() { insert Person { name: "bob" } }')
         done.set()
 
-    with attempts.one_by_one(is_small=True, patience=LONG):
+    with graph.repository.store.preparing:
         thread = threading.Thread(target=write)
         thread.start()
         if root.startswith("s3://"):

@@ -36,5 +36,8 @@ class GraphService(Protocol):
     def call(self, request: Request[R], progress: ProgressListener | None = None) -> R:
         """Answer one request, or raise the `OmnigraphError` that says why not."""
 
+    def close(self) -> None:
+        """Release what the service holds; it answers nothing afterwards."""
+
     def local_graph(self) -> Any:
         """The graph in this process, for engines that stage and publish by themselves; `Unsupported` where remote."""

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 
 from omnigraph.errors import InvalidArgument, VersionNotFound
 
-Target = str | int | dt.datetime | None
 FORMS = "a branch, tag, commit id or its beginning, version, time, NAME@VERSION, NAME@TIME or NAME~N"
 MIN_PREFIX = 6
 _MAX_DIGITS = 18
@@ -39,6 +38,10 @@ class Place:
     at: int | dt.datetime
 
 
+Target = str | int | dt.datetime | Place | None
+"""What names a state: a text, a version or moment of main, one of another branch, or nothing for main's head."""
+
+
 def parse_target(text: str) -> Back | Place | None:
     """What a text says beside a name; None for a name, which may be that of a branch, a tag or a commit."""
     back = _BACK.fullmatch(text)
@@ -61,11 +64,6 @@ def parse_moment(text: str) -> dt.datetime | None:
     except ValueError as error:
         raise InvalidArgument(f"{text!r} is not a time: {error}", hint="write 2026-01-31T12:00:00Z") from None
     return found if found.tzinfo is not None else found.replace(tzinfo=dt.UTC)
-
-
-def moment_of(branch: str, moment: dt.datetime) -> str:
-    """The text that names a branch as it was at a moment; a time without a zone is in UTC."""
-    return f"{branch}@{moment.isoformat()}"
 
 
 def commit_prefix(text: str) -> str | None:

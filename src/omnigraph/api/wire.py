@@ -28,6 +28,7 @@ from omnigraph.api import (
     requests,
     results,
     run_summary,
+    target,
     write_requests,
 )
 from omnigraph.api.arguments import checked_call
@@ -40,7 +41,7 @@ from omnigraph.schema.catalog import Catalog
 Json = dict[str, Any]
 _MODULES = (
     analytics_requests, changes, commits, conflicts, explanation, query_result, reports, requests, results, run_summary,
-    write_requests,
+    target, write_requests,
 )  # fmt: skip
 
 

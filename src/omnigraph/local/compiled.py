@@ -5,24 +5,20 @@ from __future__ import annotations
 from omnigraph.query import compile_query
 from omnigraph.query.ir import MutationIR, QueryIR
 from omnigraph.schema.catalog import Catalog
+from omnigraph.storage.bounded_cache import BoundedCache
 
 _MAX_QUERIES = 512
 
 
 class CompiledQueries:
-    """A bounded cache. The entry that was compiled first goes first."""
+    """Compiled queries of one graph."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, str, str | None], QueryIR | MutationIR] = {}
+        self._known: BoundedCache[tuple[str, str, str | None], QueryIR | MutationIR] = BoundedCache(_MAX_QUERIES)
 
     def get(
         self, text: str, catalog: Catalog, schema_hash: str, name: str | None, path: str | None
     ) -> QueryIR | MutationIR:
         """The query `name` of a text, compiled once for each schema it is asked under."""
         key = (text, schema_hash, name)
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = compile_query(text, catalog, name=name, path=path)
-            while len(self._known) > _MAX_QUERIES:
-                self._known.pop(next(iter(self._known)), None)
-        return found
+        return self._known.get_or_make(key, lambda: compile_query(text, catalog, name=name, path=path))

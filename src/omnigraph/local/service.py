@@ -9,7 +9,7 @@ import os
 from typing import Literal, TypeVar, cast
 
 from omnigraph.api.service import ProgressListener, Request
-from omnigraph.errors import Unsupported
+from omnigraph.errors import InvalidArgument, Unsupported
 from omnigraph.local import algorithms, history, queries, reads, schema, upkeep, writes
 from omnigraph.local.graph_state import Handlers, LocalGraph
 from omnigraph.maintenance.copying import copy_graph
@@ -78,10 +78,16 @@ class LocalService:
 
     def call(self, request: Request[R], progress: ProgressListener | None = None) -> R:
         """Answer one request."""
+        if self._graph.store.is_closed:
+            raise InvalidArgument(f"{self.uri} was closed", hint="open it again")
         handler = HANDLERS.get(type(request))
         if handler is None:
             raise Unsupported(f"a local graph does not answer {type(request).__name__}")
         return cast("R", handler(self._graph, request, progress))
+
+    def close(self) -> None:
+        """End the threads of the graph and let go of what it keeps in memory."""
+        self._graph.store.close()
 
     def local_graph(self) -> LocalGraph:
         """The graph in this process, for engines that stage and publish by themselves."""

@@ -1,18 +1,21 @@
 """How much of storage is kept in memory: one session for everything that a process has open of one graph.
 
 Every version that is opened or written leaves its metadata in the session, some 15 kilobytes, and every index page that
-is read its values. Both are bounded: the least recently used goes first, and is read again when it is needed.
+is read its values. Both are bounded: the least recently used goes first, and is read again when it is needed. The
+columns and topologies that queries keep are bounded by `bounded_cache.py`.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 
 import lance
 
 from omnigraph.errors import InvalidArgument
 
+CACHE_VARIABLE = "OMNIGRAPH_CACHE_BYTES"
 METADATA_VARIABLE = "OMNIGRAPH_METADATA_CACHE_BYTES"
 INDEX_VARIABLE = "OMNIGRAPH_INDEX_CACHE_BYTES"
 METADATA_BYTES = 128 << 20
@@ -26,6 +29,20 @@ def open_session(env: Mapping[str, str] | None = None) -> lance.Session:
         metadata_cache_size_bytes=_size(env, METADATA_VARIABLE, METADATA_BYTES),
         index_cache_size_bytes=_size(env, INDEX_VARIABLE, INDEX_BYTES),
     )
+
+
+def cache_bytes(env: Mapping[str, str] | None = None) -> int:
+    """How many bytes of columns and topologies a graph keeps: what the environment says, or a quarter of the memory."""
+    return _size(os.environ if env is None else env, CACHE_VARIABLE, _physical_memory() // 4)
+
+
+def _physical_memory() -> int:
+    found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        limit = Path("/sys/fs/cgroup/memory.max").read_text().strip()  # that of a container
+    except OSError:
+        return found
+    return min(found, int(limit)) if limit.isdecimal() else found
 
 
 def _size(env: Mapping[str, str], variable: str, default: int) -> int:

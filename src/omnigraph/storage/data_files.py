@@ -16,6 +16,7 @@ from lance import LanceDataset
 from lance.file import LanceFileSession
 from lance.fragment import DataFile, FragmentMetadata
 
+from omnigraph.storage.bounded_cache import BoundedCache
 from omnigraph.storage.layout import GraphRoot
 
 _MAX_KNOWN = 1024
@@ -27,7 +28,7 @@ class DataFiles:
     def __init__(self, root: GraphRoot, options: dict[str, str] | None) -> None:
         self._root = root
         self._options = options
-        self._sizes: dict[str, tuple[int, ...]] = {}
+        self._sizes: BoundedCache[str, tuple[int, ...]] = BoundedCache(_MAX_KNOWN)
 
     @cached_property
     def _session(self) -> LanceFileSession:
@@ -62,13 +63,10 @@ class DataFiles:
         return 0  # added to the schema after the fragment was written: null everywhere
 
     def _column_sizes(self, file: str) -> tuple[int, ...]:
-        found = self._sizes.get(file)
-        if found is None:
-            columns = self._session.open_reader(file).file_statistics().columns
-            found = self._sizes[file] = tuple(each.size_bytes for each in columns)
-            while len(self._sizes) > _MAX_KNOWN:
-                self._sizes.pop(next(iter(self._sizes)))
-        return found
+        def read() -> tuple[int, ...]:
+            return tuple(each.size_bytes for each in self._session.open_reader(file).file_statistics().columns)
+
+        return self._sizes.get_or_make(file, read)
 
 
 def _leaves(fields: Iterable[Any]) -> Iterator[int]:

@@ -17,6 +17,7 @@ from typing import Any
 
 from omnigraph import logs
 from omnigraph.errors import CorruptGraph
+from omnigraph.storage.bounded_cache import BoundedCache
 from omnigraph.storage.decode import as_ledger, as_object, as_text, decoding
 from omnigraph.storage.faults import translated
 from omnigraph.storage.layout import DATA_FILE_PATH, LEDGERS, GraphRoot, pin_file
@@ -142,7 +143,7 @@ class FileDigester:
 
     def __init__(self, root: GraphRoot) -> None:
         self._root = root.uri if root.is_local else None
-        self._known: dict[str, str] = {}
+        self._known: BoundedCache[str, str] = BoundedCache(_MAX_KNOWN)
 
     @property
     def is_recording(self) -> bool:
@@ -172,9 +173,7 @@ class FileDigester:
 
     def learn(self, path: str, digest: str) -> None:
         """Remember a digest that somebody else has computed."""
-        self._known[path] = digest
-        while len(self._known) > _MAX_KNOWN:
-            self._known.pop(next(iter(self._known)), None)
+        self._known.put(path, digest)
 
 
 def digest_file(file: str) -> Digest:

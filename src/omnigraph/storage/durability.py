@@ -107,6 +107,12 @@ class Durability:
             if rest:
                 list(self._flushers.map(_sync, rest))
 
+    def shutdown(self) -> None:
+        """End the threads that flush."""
+        flushers = vars(self).get("_flushers")
+        if flushers is not None:
+            flushers.shutdown()
+
     @cached_property
     def _flushers(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(max_workers=16, thread_name_prefix="omnigraph-fsync")

@@ -8,9 +8,7 @@ statistics of an indexed column. It is read once per segment and kept.
 from __future__ import annotations
 
 import math
-import threading
 from bisect import bisect_left, bisect_right
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from lance.file import LanceFileSession
 
+from omnigraph.storage.bounded_cache import BoundedCache
 from omnigraph.storage.calls import record
 from omnigraph.storage.faults import translated
 from omnigraph.storage.layout import GraphRoot
@@ -74,8 +73,9 @@ class IndexPages:
     def __init__(self, root: GraphRoot, options: dict[str, str] | None) -> None:
         self._root = root
         self._options = options
-        self._kept: OrderedDict[str, PageBounds] = OrderedDict()
-        self._lock = threading.Lock()
+        self._kept: BoundedCache[str, PageBounds] = BoundedCache(
+            most_bytes=_MAX_KEPT, size_of=lambda bounds: len(bounds.lows)
+        )
 
     @cached_property
     def _session(self) -> LanceFileSession:
@@ -83,21 +83,14 @@ class IndexPages:
 
     def bounds(self, path: str, uuid: str) -> PageBounds:
         """The bounds of the pages of a segment of an index of the table at `path`."""
-        with self._lock:
-            found = self._kept.get(uuid)
-            if found is not None:
-                self._kept.move_to_end(uuid)
-                return found
+        found = self._kept.get(uuid)
+        if found is not None:
+            return found
         record("index bounds read")
         with translated(f"reading an index of {path}"):
             reader = self._session.open_reader(f"{path}/_indices/{uuid}/page_lookup.lance")
             rows = reader.read_all().to_table()
-        found = _bounds_of(rows)
-        with self._lock:
-            self._kept[uuid] = found
-            while len(self._kept) > 1 and sum(len(kept.lows) for kept in self._kept.values()) > _MAX_KEPT:
-                self._kept.popitem(last=False)
-        return found
+        return self._kept.put(uuid, _bounds_of(rows))
 
 
 def index_cost(table: Table, column: str, ranges: Sequence[ValueRange]) -> IndexCost:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from omnigraph.datatypes import whole
 from omnigraph.errors import StorageError
+from omnigraph.storage.bounded_cache import BoundedCache
 from omnigraph.storage.calls import record
 from omnigraph.storage.faults import translated
 from omnigraph.storage.hashes import Hashes, hashes_of, text_hashes
@@ -83,7 +84,7 @@ class KeySets:
         self._patience = patience
         self._many = many
         self._capacity = capacity
-        self._known: OrderedDict[str, FileKeys] = OrderedDict()
+        self._known: BoundedCache[str, FileKeys] = BoundedCache(most_bytes=capacity, size_of=lambda keys: keys.size)
         self._asked: Counter[str] = Counter()
         self._reader: threading.Thread | None = None
         self._lock = threading.Lock()
@@ -94,8 +95,7 @@ class KeySets:
         if not self._is_known(table, files):
             return False
         wanted = hashes_of(ids)
-        with self._lock:
-            sets = [self._known.get(file) for file in files]
+        sets = [self._known.get(file) for file in files]
         return not any(known is None or known.holds_any(wanted) for known in sets)
 
     def locate(self, table: Table, ids: Sequence[str]) -> list[tuple[str, int]] | None:
@@ -103,8 +103,7 @@ class KeySets:
         files = _indexed_files(table)
         if not self._is_known(table, files):
             return None
-        with self._lock:
-            sets = [(i, self._known.get(file)) for file, i in files.items()]
+        sets = [(i, self._known.get(file)) for file, i in files.items()]
         home, wanted = table.index_home, hashes_of(ids)
         found: list[tuple[str, int]] = []
         for fragment_id, known in sets:
@@ -125,8 +124,7 @@ class KeySets:
 
     def _is_known(self, table: Table, files: dict[str, int]) -> bool:
         """Whether all of some files are known; what a fold adds to them is read at once, as a small table is."""
-        with self._lock:
-            unknown = {file: i for file, i in files.items() if file not in self._known}
+        unknown = {file: i for file, i in files.items() if file not in self._known}
         if unknown and _rows(table, unknown) > self._few:
             self._ask_for(table, files, unknown)
             return False
@@ -159,10 +157,7 @@ class KeySets:
         for file, fragment_id in files.items():
             keys = FileKeys.of(whole(_all_ids(table, fragment_id)), room)
             room -= keys.size
-            with self._lock:
-                self._known[file] = keys
-                while sum(each.size for each in self._known.values()) > self._capacity:
-                    self._known.popitem(last=False)
+            self._known.put(file, keys)
 
 
 def _indexed_files(table: Table) -> dict[str, int]:

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from omnigraph.datatypes import canonical_texts, whole
 from omnigraph.errors import MissingData
+from omnigraph.storage.bounded_cache import BoundedCache
 from omnigraph.storage.calls import record
 from omnigraph.storage.faults import translated
 from omnigraph.storage.key_sets import KeySets
@@ -28,7 +29,7 @@ MAX_LISTED = 4096
 """Above this many ids one scan of the id column is cheaper than a predicate that lists them."""
 _MAX_WRITTEN_HERE = 4096
 _FEW = 256
-_written_here: dict[str, frozenset[str]] = {}
+_written_here: BoundedCache[str, frozenset[str]] = BoundedCache(_MAX_WRITTEN_HERE)
 KEY_SETS = KeySets()
 INDEX_WARMING = IndexWarming()
 _NO_ADDRESSES = pa.table({"_rowaddr": pa.array([], pa.uint64())})
@@ -128,7 +129,8 @@ def _memory_of(table: Table) -> KnownIds:
 def remember_append(base: Table, table: Table, new_fragments: Sequence[int], files: Sequence[str]) -> None:
     """Carry what is known of a version over to the one that adds rows to it, and takes none from what is known."""
     memory = _memory_of(base)
-    known = [(i, _written_here[file]) for i, file in zip(new_fragments, files, strict=False) if file in _written_here]
+    written = [(i, _written_here.get(file)) for i, file in zip(new_fragments, files, strict=False)]
+    known = [(i, ids) for i, ids in written if ids is not None]
     table.known_ids = KnownIds(
         memory.fragments.union(i for i, _ in known), memory.ids.union(*(written for _, written in known))
     )
@@ -142,9 +144,7 @@ def missing_ids(table: Table, ids: Sequence[str], tail: Tail) -> list[str]:
 
 def remember_written(file: str, ids: Iterable[str]) -> None:
     """Keep the ids of a small data file that this process has just written. Data files never change."""
-    _written_here[file] = frozenset(ids)
-    while len(_written_here) > _MAX_WRITTEN_HERE:
-        _written_here.pop(next(iter(_written_here)), None)
+    _written_here.put(file, frozenset(ids))
 
 
 def rows_where_any(table: Table, columns: Sequence[str], ids: Sequence[str]) -> pa.Table:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import threading
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +16,7 @@ from lance import LanceDataset, LanceOperation
 from lance.fragment import FragmentMetadata
 
 from omnigraph.storage import forking
+from omnigraph.storage.bounded_cache import BoundedCache
 from omnigraph.storage.caches import open_session
 from omnigraph.storage.calls import record
 from omnigraph.storage.data_files import DataFiles
@@ -321,17 +320,13 @@ class TableStore:
         self._pages = IndexPages(root, self.options)
         self.session = open_session()
         self._warm_segments: set[str] = set()  # index segments that the session's cache has read whole
-        self._handles: OrderedDict[tuple[str, int], Table] = OrderedDict()
-        self._lock = threading.Lock()
+        self._handles: BoundedCache[tuple[str, int], Table] = BoundedCache(_MAX_HANDLES)
 
     def open(self, path: str, version: int) -> Table:
         """The table at a pin; a pin seen before costs nothing."""
-        key = (path, version)
-        with self._lock:
-            found = self._handles.get(key)
-            if found is not None:
-                self._handles.move_to_end(key)
-                return found
+        found = self._handles.get((path, version))
+        if found is not None:
+            return found
         record("table open")
         with translated(f"opening {path} at version {version}"):
             dataset = lance.dataset(
@@ -341,8 +336,7 @@ class TableStore:
 
     def known(self, path: str, version: int) -> Table | None:
         """The table at a pin, if it is open."""
-        with self._lock:
-            return self._handles.get((path, version))
+        return self._handles.get((path, version))
 
     def private_handle(self, table: Table) -> LanceDataset:
         """A handle on a table's version that nobody else uses."""
@@ -355,11 +349,7 @@ class TableStore:
         """Keep a handle, so that the next use of its pin opens nothing."""
         table.warm_segments = self._warm_segments
         table.pages = self._pages
-        with self._lock:
-            self._handles[(table.path, table.version)] = table
-            while len(self._handles) > _MAX_HANDLES:
-                self._handles.popitem(last=False)
-        return table
+        return self._handles.put((table.path, table.version), table)
 
     def create(self, path: str, schema: pa.Schema) -> Table:
         """A new empty table: two attached versions and a guard tag, the only attached commits it ever gets.

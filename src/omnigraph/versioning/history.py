@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from omnigraph.api.commits import GraphCommit
 from omnigraph.errors import CorruptGraph
+from omnigraph.storage.bounded_cache import BoundedCache
 from omnigraph.storage.checksums import damaged
 from omnigraph.storage.decode import Malformed, as_list, decoding, parse_json
 from omnigraph.storage.failpoints import Point, hit
@@ -27,7 +28,7 @@ INLINE_KEEP = 64
 FANOUT = 16
 _MAX_REQUEST_FILES = 1_024
 _MAX_BYTES = 1 << 30
-_requests: dict[str, dict[str, GraphCommit]] = {}
+_requests: BoundedCache[str, dict[str, GraphCommit]] = BoundedCache(_MAX_REQUEST_FILES)
 """By the name of a history file, which is made of its content."""
 
 
@@ -79,9 +80,7 @@ def _requests_of(objects: ObjectStore, extent: HistoryExtent) -> dict[str, Graph
     if known is None:
         commits = read_extent(objects, extent)
         known = {c.idempotency_key: c for c in commits if c.idempotency_key is not None}
-        _requests[extent.location] = known
-        while len(_requests) > _MAX_REQUEST_FILES:
-            _requests.pop(next(iter(_requests)), None)
+        _requests.put(extent.location, known)
     return known
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from omnigraph.api.commits import Branch, GraphCommit, Tag
-from omnigraph.api.target import FORMS, Back, Target, commit_prefix, parse_target
+from omnigraph.api.target import FORMS, Back, Place, Target, commit_prefix, parse_target
 from omnigraph.errors import (
     CommitNotFound,
     CorruptGraph,
@@ -110,6 +110,8 @@ class Repository:
             return self.at_time(target)
         if isinstance(target, int):
             return self.at_version(target)
+        if isinstance(target, Place):
+            return self._at_place(target)
         return (self._named(target) if target else None) or self._spelled(target)
 
     def _named(self, name: str) -> ManifestState | None:
@@ -125,10 +127,7 @@ class Repository:
         if isinstance(place, Back):
             return self._before(self.resolve(place.target), place.steps, text)
         if place is not None:
-            branch = place.branch or MAIN
-            if isinstance(place.at, int):
-                return self.at_version(place.at, branch)
-            return self.at_time(place.at, branch)
+            return self._at_place(place)
         try:
             return self.at_commit(text)
         except CommitNotFound:
@@ -137,6 +136,12 @@ class Repository:
                 return self.at(found)
             hint = f"{self.refs.not_found(text).hint}; a target is {FORMS}"
             raise NotFound(f"{text!r} is no branch, tag or commit", hint=hint) from None
+
+    def _at_place(self, place: Place) -> ManifestState:
+        branch = place.branch or MAIN
+        if isinstance(place.at, int):
+            return self.at_version(place.at, branch)
+        return self.at_time(place.at, branch)
 
     def _before(self, state: ManifestState, steps: int, text: str) -> ManifestState:
         commit = history.find(self.store.objects, state, state.head)

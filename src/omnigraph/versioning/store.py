@@ -19,6 +19,9 @@ from ulid import ULID
 from omnigraph.errors import CorruptGraph, InvalidArgument, ReadOnlyGraph, StoreUnavailable
 from omnigraph.errors.base import shown
 from omnigraph.schema.catalog import Catalog
+from omnigraph.storage import forking
+from omnigraph.storage.bounded_cache import CacheBudget
+from omnigraph.storage.caches import cache_bytes
 from omnigraph.storage.calls import CountedPool
 from omnigraph.storage.derived import DerivedStore
 from omnigraph.storage.durability import Durability
@@ -63,6 +66,7 @@ class Settings:
     query_max_memory: int = 4 * 2**30
     query_max_seconds: float | None = None
     query_expansion: str = "auto"
+    cache_bytes: int | None = None
 
     @classmethod
     def from_env(cls) -> Settings:
@@ -128,6 +132,10 @@ class GraphStore:
         self._catalogs: dict[str, Catalog] = {}
         self._lock = threading.Lock()
         self._due: dict[str, Future[None]] = {}
+        kept = self.settings.cache_bytes
+        self.cache_budget = CacheBudget(cache_bytes() if kept is None else kept)
+        self.preparing = threading.Lock()
+        self.is_closed = False
 
     def catalog(self, schema_hash: str) -> Catalog:
         """The accepted schema of that hash. Schemas are immutable, so one read serves for ever."""
@@ -186,6 +194,17 @@ class GraphStore:
             due = list(self._due.values())
         for each in due:
             each.result()
+
+    def close(self) -> None:
+        """Finish the upkeep that is due, end the threads and let go of what is kept. Closing again does nothing."""
+        if not self.is_closed and not forking.is_forked:
+            self.wait_for_upkeep()
+        self.is_closed = True
+        pools = [vars(self).get(name) for name in ("_upkeep", "writers", "workers")]
+        for pool in (*pools, self.durability):
+            if pool is not None:
+                pool.shutdown()
+        self.cache_budget.clear()
 
     @cached_property
     def _upkeep(self) -> ThreadPoolExecutor:

@@ -9,13 +9,14 @@ is another store, and nothing is read from it or written to it.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 import pyarrow as pa
 
 from omnigraph.errors import BranchGone, BranchNotFound, StorageError, StoreReplaced, VersionNotFound
+from omnigraph.storage.bounded_cache import BoundedCache
 from omnigraph.storage.layout import manifest_path
 from omnigraph.storage.locks import Slate, advisory_lock, read_slate
 from omnigraph.storage.manifest_table import ManifestVersion
@@ -83,7 +84,7 @@ class BranchTip:
         self._queue = FairLock()
         self._lock = threading.Lock()
         self._known: tuple[ManifestState, ManifestVersion] | None = None
-        self._recent: OrderedDict[int, ManifestState] = OrderedDict()
+        self._recent: BoundedCache[int, ManifestState] = BoundedCache(_MAX_RECENT)
         self._verified_at = 0.0
         self._identity: str | None = None
         """Of the file of the known version, where it was looked at."""
@@ -231,14 +232,11 @@ class BranchTip:
         return self._store.manifests.identity(self.location, version)
 
     def _remember(self, state: ManifestState) -> None:
-        self._recent[state.version] = state
-        while len(self._recent) > _MAX_RECENT:
-            self._recent.popitem(last=False)
+        self._recent.put(state.version, state)
 
     def remembered(self, version: int) -> ManifestState | None:
         """One of the last states this process has seen or made, though its version may have been reclaimed since."""
-        with self._lock:
-            return self._recent.get(version)
+        return self._recent.get(version)
 
     def advance(
         self, state: ManifestState, opened: ManifestVersion, verified_at: float, rows: pa.Table | None = None

@@ -4,31 +4,30 @@ from __future__ import annotations
 
 import contextlib
 import random
-import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from omnigraph.errors import ConflictError, DataError, NotFound
+from omnigraph.versioning.store import GraphStore
 
 T = TypeVar("T")
 _REPREPARE_LIMIT = 32
-_preparing = threading.Lock()
 
 
 @contextlib.contextmanager
-def one_by_one(is_small: bool, patience: float) -> Iterator[None]:
+def one_by_one(store: GraphStore, is_small: bool) -> Iterator[None]:
     """Around the preparation of a write that takes a moment, most of it Python: few rows, on a local disk.
 
-    Threads that do it at the same time take the interpreter from each other, and from the one that publishes. It is
-    no lock that anything relies on: who has waited for `patience` seconds goes on.
+    Threads that do it at the same time take the interpreter from each other, and from the one that publishes. Nothing
+    relies on this lock of the graph: a writer that has waited for `prepare_wait` seconds goes on.
     """
-    is_first = is_small and _preparing.acquire(timeout=patience)
+    is_first = is_small and store.root.is_local and store.preparing.acquire(timeout=store.settings.prepare_wait)
     try:
         yield
     finally:
         if is_first:
-            _preparing.release()
+            store.preparing.release()
 
 
 def reprepared(attempt: Callable[[bool], T], *, fresh_first: bool) -> T:

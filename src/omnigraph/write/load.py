@@ -68,7 +68,7 @@ def load_rows(repository: Repository, request: LoadRequest, *, fresh: bool = Tru
 
 
 def _load(txn: WriteTxn, request: LoadRequest) -> LoadResult:
-    with one_by_one(request.is_small and txn.store.root.is_local, txn.store.settings.prepare_wait):
+    with one_by_one(txn.store, request.is_small):
         sniffed: Sniffed = {}
         intake, verdict, rejected, duplicates = _admitted(txn, request, sniffed)
     counts = {key: mine.count for key, mine in intake.gathered.items()}

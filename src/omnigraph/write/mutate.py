@@ -73,7 +73,7 @@ def mutate(repository: Repository, request: MutationRequest, *, fresh: bool = Tr
 
 def _mutate(txn: WriteTxn, request: MutationRequest) -> MutationResult:
     name = request.query.name
-    with one_by_one(request.only_inserts and txn.store.root.is_local, txn.store.settings.prepare_wait):
+    with one_by_one(txn.store, request.only_inserts):
         run = _Run(txn, request)
         for statement in request.query.statements:
             run.step(statement)

@@ -21,11 +21,12 @@ from omnigraph.api.arguments import EntityId
 from omnigraph.api.conflicts import Conflict, ConflictKind
 from omnigraph.api.requests import CheckGraph, GetBlob, ReadEntity, RunQuery
 from omnigraph.api.service import Request
-from omnigraph.api.target import Target
+from omnigraph.api.target import Place, Target
 from omnigraph.api.verbs import VERBS, Verb
 from omnigraph.api.write_requests import CleanUp, DeleteEntities, LoadRows, MergeBranch
 from omnigraph.errors import ArgumentRefused, InvalidArgument, KeyConflict
 
+MOMENT = dt.datetime(2026, 1, 31, 12, tzinfo=dt.UTC)
 SCHEMA = """
 node Person { name: String @key  age: I32?  born: Date?  photo: Blob? }
 edge Knows: Person -> Person { since: Date? }
@@ -58,9 +59,10 @@ def values(annotation: Any) -> st.SearchStrategy[Any]:
     if arguments:
         return st.one_of([values(each) for each in arguments if "PathLike" not in str(each) and "IO" not in str(each)])
     simple = {
-        str: TEXTS, bool: st.booleans(), int: st.integers(1, 99), float: st.floats(allow_nan=False, allow_infinity=False),
-        Conflict: st.just(CONFLICT),
-        type(None): st.none(), dt.datetime: st.datetimes(timezones=st.just(dt.UTC)), dt.date: st.dates(),
+        str: TEXTS, bool: st.booleans(), int: st.integers(1, 99), Conflict: st.just(CONFLICT),
+        float: st.floats(allow_nan=False, allow_infinity=False),
+        type(None): st.none(), Place: st.builds(Place, st.none() | TEXTS, st.integers(1, 99)),
+        dt.datetime: st.datetimes(timezones=st.just(dt.UTC)), dt.date: st.dates(),
         dt.timedelta: st.timedeltas(dt.timedelta(0), dt.timedelta(99)).map(lambda d: dt.timedelta(seconds=d.seconds)),
     }  # fmt: skip
     return simple[annotation]
@@ -82,7 +84,9 @@ def test_every_request_survives(verb: Verb, data: st.DataObject) -> None:
     assert wire.decode_request(json.loads(text)) == asked
 
 
-@pytest.mark.parametrize("at", [None, "main~1", 17, dt.datetime(2026, 1, 31, tzinfo=dt.UTC)], ids=str)
+@pytest.mark.parametrize(
+    "at", [None, "main~1", 17, dt.datetime(2026, 1, 31, tzinfo=dt.UTC), Place("dev", 3), Place(None, MOMENT)], ids=str
+)
 def test_targets_keep_their_kind(at: Target) -> None:
     found = wire.decode_request(wire.encode_request(RunQuery(query="q", at=at)))
     assert found == RunQuery(query="q", at=at)

@@ -83,7 +83,7 @@ def graph(root: Path) -> Graph:
 
 
 def held_columns(graph: Graph) -> set[str]:
-    return {name for loaded in graph.local.executor._cache._tables.values() for name in loaded._columns}
+    return {str(key[-1]) for key in graph.local.executor._cache._columns}
 
 
 @pytest.mark.parametrize("warm", [False, True])

@@ -36,6 +36,7 @@ from omnigraph.query.plan import QueryPlan, plan_query
 from omnigraph.query.plan.cutting import sort_key
 from omnigraph.query.plan.model import Scan
 from omnigraph.schema.catalog import Catalog
+from omnigraph.storage.bounded_cache import BoundedCache
 from omnigraph.versioning.snapshot import Snapshot
 from omnigraph.versioning.store import GraphStore
 
@@ -76,7 +77,7 @@ class ArrowExecutor:
         self._cache = PinCache(store)
         self.topologies = Topologies(store, self._cache)
         self._limits = limits or Limits(settings.query_max_rows, settings.query_max_memory, settings.query_max_seconds)
-        self._plans: dict[int, tuple[ir.QueryIR, str, QueryPlan]] = {}
+        self._plans: BoundedCache[int, tuple[ir.QueryIR, str, QueryPlan]] = BoundedCache(_MAX_PLANS)
 
     def data(self, snapshot: Snapshot, catalog: Catalog) -> GraphData:
         """What a snapshot holds, with everything that this process has loaded of it already."""
@@ -131,9 +132,7 @@ class ArrowExecutor:
         if known is not None and known[0] is query and known[1] == data.snapshot.commit_id:
             return known[2]
         plan = plan_query(query, sizes_of(data))
-        self._plans[id(query)] = (query, data.snapshot.commit_id, plan)
-        while len(self._plans) > _MAX_PLANS:
-            self._plans.pop(next(iter(self._plans)), None)
+        self._plans.put(id(query), (query, data.snapshot.commit_id, plan))
         return plan
 
 

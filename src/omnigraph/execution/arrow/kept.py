@@ -6,12 +6,12 @@ Pins are immutable, so nothing here goes stale. What is asked for once only need
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
+
+from omnigraph.storage.bounded_cache import BoundedCache, CacheBudget
 
 _MAX_BYTES = 64 * 2**20
 _MAX_ASKED = 4096
@@ -22,20 +22,16 @@ Array = np.ndarray[Any, np.dtype[Any]]
 class Kept:
     """Arrays by key. Safe to share between threads."""
 
-    def __init__(self, max_bytes: int = _MAX_BYTES) -> None:
+    def __init__(self, max_bytes: int = _MAX_BYTES, budget: CacheBudget | None = None) -> None:
         self._max_bytes = max_bytes
-        self._arrays: OrderedDict[Hashable, Array] = OrderedDict()
-        self._asked: OrderedDict[Hashable, int] = OrderedDict()
-        self._bytes = 0
-        self._lock = threading.Lock()
+        self._arrays: BoundedCache[Hashable, Array] = BoundedCache(
+            most_bytes=max_bytes, budget=budget, size_of=lambda array: array.nbytes
+        )
+        self._asked: BoundedCache[Hashable, int] = BoundedCache(_MAX_ASKED)
 
     def find(self, key: Hashable) -> Array | None:
         """An array that was made before."""
-        with self._lock:
-            found = self._arrays.get(key)
-            if found is not None:
-                self._arrays.move_to_end(key)
-            return found
+        return self._arrays.get(key)
 
     def get(self, key: Hashable, make: Callable[[], Array]) -> Array:
         """An array, made when it is not there. Nobody may change it."""
@@ -43,24 +39,12 @@ class Kept:
         if found is None:
             found = make()
             found.setflags(write=False)
-            self._put(key, found)
+            if found.nbytes <= self._max_bytes // 4:  # one array is not worth all the others
+                self._arrays.put(key, found)
         return found
 
     def is_wanted(self, key: Hashable) -> bool:
         """Whether something is asked for often enough to be made for good. Counts as asking."""
-        with self._lock:
-            if key in self._arrays:
-                return True
-            times = self._asked[key] = self._asked.pop(key, 0) + 1
-            while len(self._asked) > _MAX_ASKED:
-                self._asked.popitem(last=False)
-            return times > _OFTEN
-
-    def _put(self, key: Hashable, array: Array) -> None:
-        with self._lock:
-            if array.nbytes > self._max_bytes // 4 or key in self._arrays:
-                return
-            self._arrays[key] = array
-            self._bytes += array.nbytes
-            while self._bytes > self._max_bytes:
-                self._bytes -= self._arrays.popitem(last=False)[1].nbytes
+        if key in self._arrays:
+            return True
+        return self._asked.put(key, (self._asked.get(key) or 0) + 1) > _OFTEN

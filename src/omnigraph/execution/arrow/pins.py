@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left, bisect_right
-from collections import OrderedDict
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from omnigraph.datatypes import whole
 from omnigraph.execution.arrow.kept import Kept
+from omnigraph.storage.bounded_cache import BoundedCache, memory_of
 from omnigraph.storage.lookup import in_list
 from omnigraph.storage.tables import Table
 from omnigraph.versioning.snapshot import TableEntry
@@ -48,25 +49,25 @@ class _Sorted:
 class LoadedTable:
     """The columns of one pin that were asked for so far."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: Table, cache: BoundedCache[Hashable, Any]) -> None:
         self.table = table
+        self._cache = cache
+        self._pin = (table.path, table.version)
         self._asked: dict[str, int] = {}
-        self._columns: dict[str, pa.Array] = {}
-        self._orders: dict[str, _Sorted] = {}
         self._lock = threading.Lock()
         self.count = table.row_count
 
     def column(self, name: str) -> pa.Array:
         """A physical column as one array, in the table's scan order."""
-        with self._lock:
-            found = self._columns.get(name)
-            if found is None:
-                found = self._columns[name] = whole(self.table.scan([name])[name])
+        found = self._cache.get((*self._pin, name))
+        if found is None:
+            with self._lock:  # one thread reads it
+                found = self._cache.get_or_make((*self._pin, name), lambda: whole(self.table.scan([name])[name]))
         return found
 
     def is_loaded(self, *names: str) -> bool:
         """Whether some columns are in memory."""
-        return all(name in self._columns for name in names)
+        return all((*self._pin, name) in self._cache for name in names)
 
     def is_worth_loading(self, name: str, rows: int = 1, patience: int = _PATIENCE) -> bool:
         """Whether a column was asked for so often that having it costs less than asking again. Counts as asking.
@@ -110,14 +111,14 @@ class LoadedTable:
 
         Sorting a column pays when it is searched again and again, so it is not done at once.
         """
-        column = self._columns[name]
+        column = self.column(name)
         if column.null_count or not (pa.types.is_integer(column.type) or pa.types.is_string(column.type)):
             return None
-        order = self._orders.get(name)
+        order = self._cache.get(("order", *self._pin, name))
         if order is None:
             if not self.is_worth_loading(f"order {name}"):
                 return None
-            order = self._orders[name] = _order_of(column)
+            order = self._cache.put(("order", *self._pin, name), _order_of(column))
         found: set[int] = set()
         for value in values:
             found.update(order.places_of(value))
@@ -126,52 +127,36 @@ class LoadedTable:
     def columns(self, names: list[str]) -> None:
         """Load several columns in one scan."""
         with self._lock:
-            missing = [name for name in names if name not in self._columns]
+            missing = [name for name in names if not self.is_loaded(name)]
             if missing:
                 rows = self.table.scan(missing)
-                self._columns.update({name: whole(rows[name]) for name in missing})
+                for name in missing:
+                    self._cache.put((*self._pin, name), whole(rows[name]))
 
 
 class PinCache:
-    """Loaded tables and topologies by pin, least recently used first out."""
+    """Columns, topologies and whatever else is computed from pins, under the budget of the graph."""
 
     def __init__(self, store: GraphStore) -> None:
         self._store = store
-        self._tables: OrderedDict[tuple[str, int], LoadedTable] = OrderedDict()
-        self._derived: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
-        self.kept = Kept()
-        self._lock = threading.Lock()
+        budget = store.cache_budget
+        self._tables: BoundedCache[tuple[str, int], LoadedTable] = BoundedCache(_MAX_PINS)
+        self._columns: BoundedCache[Hashable, Any] = BoundedCache(budget=budget, size_of=memory_of)
+        self._derived: BoundedCache[Hashable, Any] = BoundedCache(_MAX_PINS, budget=budget, size_of=memory_of)
+        self.kept = Kept(budget=budget)
 
     def table(self, entry: TableEntry) -> LoadedTable:
         """The loaded table of a pin."""
         key = (entry.location, entry.staged_version)
-        with self._lock:
-            found = self._tables.get(key)
-            if found is None:
-                found = self._tables[key] = LoadedTable(open_table(self._store, entry))
-            self._tables.move_to_end(key)
-            while len(self._tables) > _MAX_PINS:
-                self._tables.popitem(last=False)
-        return found
+        return self._tables.get_or_make(key, lambda: LoadedTable(open_table(self._store, entry), self._columns))
 
     def holds(self, key: tuple[Any, ...]) -> bool:
         """Whether a value was computed already."""
-        with self._lock:
-            return key in self._derived
+        return key in self._derived
 
     def derived(self, key: tuple[Any, ...], build: Any) -> Any:
         """A value computed from pins, built once."""
-        with self._lock:
-            found = self._derived.get(key)
-            if found is not None:
-                self._derived.move_to_end(key)
-        if found is None:
-            found = build()
-            with self._lock:
-                self._derived[key] = found
-                while len(self._derived) > _MAX_PINS:
-                    self._derived.popitem(last=False)
-        return found
+        return self._derived.get_or_make(key, build)
 
 
 def _order_of(column: pa.Array) -> _Sorted:

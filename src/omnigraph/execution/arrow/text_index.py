@@ -32,6 +32,7 @@ Int64s = np.ndarray[Any, np.dtype[np.int64]]
 
 K1 = 1.2
 B = 0.75
+_WORD_BYTES = 64
 _MAX_OCCURRENCES = 2**31 - 1
 _LONGEST_COMPARED = 64  # longer words are no words that people mistype; distances of shorter ones fit in int8
 
@@ -71,6 +72,12 @@ class TextIndex:
         self._lengths = postings.lengths
         self.row_count = len(postings.lengths)
         self.document_count = postings.document_count
+
+    @property
+    def nbytes(self) -> int:
+        """What the index takes of memory, texts of words estimated."""
+        arrays = (self._stem_starts, self._word_starts, self._rows, self._place_starts, self._places, self._lengths)
+        return sum(each.nbytes for each in arrays) + _WORD_BYTES * (len(self._stems) + len(self._spellings))
 
     @classmethod
     def build(cls, column: pa.Array) -> TextIndex:
