@@ -11,7 +11,7 @@ import omnigraph
 
 SRC = Path(omnigraph.__file__).parent
 ORDER = [
-    "errors", "logs", "json_values", "datatypes", "schema", "query", "api", "storage", "versioning", "execution",
+    "errors", "logs", "json_values", "datatypes", "parsing", "schema", "query", "api", "storage", "versioning", "execution",
     "write",
     "maintenance", "local", "handles", "graph",
     "pipeline", "server", "cli",
@@ -25,7 +25,7 @@ ONLY_IN = {
     "rich": ("cli/",),
     "fastapi": ("server/",),
 }
-PURE = ("schema/", "query/", "api/", "errors/", "datatypes.py")
+PURE = ("parsing/", "schema/", "query/", "api/", "errors/", "datatypes.py")
 NAMES_TYPES_OF = {  # paths and streams are types of arguments
     "api/arguments.py": {"os", "io"},
     "api/requests.py": {"os"},

@@ -32,7 +32,7 @@ KILLED, SURVIVED, EQUIVALENT, BROKEN = "killed", "survived", "equivalent", "brok
 _WARM = (
     "pytest", "_pytest.assertion.rewrite", "pytest_timeout", "xdist", "xdist.scheduler", "hypothesis",
     "_hypothesis_pytestplugin", "numpy", "pyarrow.compute", "pyarrow.parquet", "pyarrow.dataset", "pyarrow.csv",
-    "pyarrow.json", "lance", "lance.fragment", "lance.optimize", "obstore", "lark", "rich.console", "typer", "ulid",
+    "pyarrow.json", "lance", "lance.fragment", "lance.optimize", "obstore", "rich.console", "typer", "ulid",
 )  # fmt: skip
 """What tests import besides the project. Nothing of it starts a thread before it is used."""
 

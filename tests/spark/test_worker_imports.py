@@ -19,7 +19,7 @@ from omnigraph.pipeline.topology import _described
 from omnigraph.pipeline.topology_tasks import resolve_alone
 
 UNUSED = (
-    "lark", "pydantic", "rich", "typer", "networkx", "scipy", "sklearn", "yaml", "pytest", "fastapi", "pyspark.pandas",
+    "pydantic", "rich", "typer", "networkx", "scipy", "sklearn", "yaml", "pytest", "fastapi", "pyspark.pandas",
     "omnigraph.analytics", "omnigraph.cli", "omnigraph.execution.arrow", "omnigraph.execution.analytics",
     "omnigraph.graph", "omnigraph.maintenance", "omnigraph.query", "omnigraph.server", "omnigraph.pipeline.api",
     "omnigraph.pipeline.bulk_load", "omnigraph.pipeline.job",

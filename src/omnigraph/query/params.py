@@ -14,11 +14,11 @@ from typing import Any
 from omnigraph.datatypes import FLOATS, INTEGER_RANGE, INTEGERS, PropertyType, Scalar, TooPrecise
 from omnigraph.errors import InvalidArgument
 from omnigraph.errors.base import shown
+from omnigraph.parsing.source_text import MAX_NAME
 from omnigraph.query import ir
 from omnigraph.query.value_types import single
 from omnigraph.schema.names import suggest
 from omnigraph.schema.resolve import utc
-from omnigraph.schema.source_text import MAX_NAME
 
 
 class _Unfit(Exception):

@@ -10,9 +10,10 @@ import math
 from collections.abc import Callable
 
 from omnigraph.datatypes import TooPrecise
+from omnigraph.parsing.cursor import Token
 from omnigraph.query import ast
 from omnigraph.query.grammar import COMPARISONS, FUNCTIONS, INFIX_WORDS, TEXT_TESTS
-from omnigraph.query.lexer import Cursor, Token
+from omnigraph.query.lexer import QueryCursor
 from omnigraph.query.slips import bare_word, unknown_function
 from omnigraph.schema.resolve import utc
 
@@ -28,7 +29,7 @@ _Rule = Callable[[], ast.Expression]
 class Expressions:
     """Reads expressions at a cursor."""
 
-    def __init__(self, cursor: Cursor) -> None:
+    def __init__(self, cursor: QueryCursor) -> None:
         self.cursor = cursor
         self.words = False
         # Mutations test single rows by value; pattern tests on text are for reads.

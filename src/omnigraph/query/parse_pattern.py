@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from omnigraph.query import ast
 from omnigraph.query.grammar import COMPARISONS, INFIX_WORDS, edge_word
-from omnigraph.query.lexer import Cursor
+from omnigraph.query.lexer import QueryCursor
 from omnigraph.query.parse_expressions import Expressions
 
 # Far more than a reader could follow, and well inside what the interpreter's stack allows.
@@ -14,7 +14,7 @@ MAX_BLOCKS = 20
 class Patterns:
     """Reads clauses at a cursor."""
 
-    def __init__(self, cursor: Cursor, expressions: Expressions) -> None:
+    def __init__(self, cursor: QueryCursor, expressions: Expressions) -> None:
         self.cursor = cursor
         self.expressions = expressions
         self._depth = 0

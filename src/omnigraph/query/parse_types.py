@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from omnigraph.datatypes import MAX_VECTOR_DIMENSION, PropertyType, Scalar
 from omnigraph.query import ast
-from omnigraph.query.lexer import Cursor
+from omnigraph.query.lexer import QueryCursor
 from omnigraph.schema.slips import type_hint
 
 
-def parameter(cursor: Cursor) -> ast.ParamDecl:
+def parameter(cursor: QueryCursor) -> ast.ParamDecl:
     """Read one declaration."""
     if not cursor.at_kind("VAR"):
         word = cursor.peek().text if cursor.at_kind("IDENT") else "name"
@@ -19,7 +19,7 @@ def parameter(cursor: Cursor) -> ast.ParamDecl:
     return ast.ParamDecl(name, _type(cursor), cursor.span_from(start))
 
 
-def _type(cursor: Cursor) -> PropertyType:
+def _type(cursor: QueryCursor) -> PropertyType:
     if cursor.take("["):
         item = _scalar(cursor)
         if cursor.at("?"):
@@ -34,11 +34,11 @@ def _type(cursor: Cursor) -> PropertyType:
     return PropertyType(_scalar(cursor), _nullable(cursor))
 
 
-def _nullable(cursor: Cursor) -> bool:
+def _nullable(cursor: QueryCursor) -> bool:
     return cursor.take("?") is not None
 
 
-def _dimension(cursor: Cursor) -> int:
+def _dimension(cursor: QueryCursor) -> int:
     cursor.advance()
     cursor.expect("(", "after `Vector`", "write for example `Vector(384)`")
     if not cursor.at_kind("INT"):
@@ -53,7 +53,7 @@ def _dimension(cursor: Cursor) -> int:
     return value
 
 
-def _scalar(cursor: Cursor) -> Scalar:
+def _scalar(cursor: QueryCursor) -> Scalar:
     token = cursor.peek()
     if token.text == "enum":
         cursor.fail("a parameter cannot be an enum", cursor.here(), "write `String`; the value is checked when written")

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import NoReturn, TypeVar
 
 from omnigraph.query import ast
-from omnigraph.query.lexer import Cursor
+from omnigraph.query.lexer import QueryCursor
 from omnigraph.query.parse_expressions import Expressions
 from omnigraph.query.parse_pattern import Patterns
 from omnigraph.query.parse_types import parameter
@@ -25,7 +25,7 @@ def parse_queries(text: str, path: str | None = None) -> ast.QueryFile:
     >>> parse_queries("query all() { match { $p: Person } return { $p.name } }").queries[0].name.text
     'all'
     """
-    cursor = Cursor(text, path)
+    cursor = QueryCursor(text, path)
     queries: list[ast.Query] = []
     while not cursor.at_kind("END"):
         queries.append(_QueryParser(cursor).query())
@@ -35,7 +35,7 @@ def parse_queries(text: str, path: str | None = None) -> ast.QueryFile:
 class _QueryParser:
     """Reads one query at a cursor."""
 
-    def __init__(self, cursor: Cursor) -> None:
+    def __init__(self, cursor: QueryCursor) -> None:
         self.cursor = cursor
         self.expressions = Expressions(cursor)
         self.patterns = Patterns(cursor, self.expressions)

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
-from functools import cache
-from typing import Any, NoReturn, cast
-
-from lark import Lark, Token, Tree
-from lark.exceptions import UnexpectedInput
+from collections.abc import Callable
+from typing import NoReturn, TypeVar
 
 from omnigraph.datatypes import PropertyType, Scalar
-from omnigraph.errors import ParseError, Span
+from omnigraph.errors import Span
+from omnigraph.parsing.cursor import END, Cursor, Token
 from omnigraph.schema import ast
-from omnigraph.schema.grammar import GRAMMAR
+from omnigraph.schema.grammar import DIMENSION, ENUM_VALUE, KEYWORDS, TOKEN
 from omnigraph.schema.names import CONSTRAINTS
 from omnigraph.schema.slips import diagnose, type_hint
-from omnigraph.schema.source_text import name_is_too_long, require_readable
 
 # Python refuses to read integers of thousands of digits; nothing sensible comes near.
 MAX_DIGITS = 400
-
-_ESCAPES = {'"': '"', "\\": "\\", "n": "\n", "r": "\r", "t": "\t"}
+T = TypeVar("T")
+_FLAT_LIST = re.compile(r"\[[^\[\]]*\]")
 
 
 def parse_schema(text: str, path: str | None = None) -> ast.SchemaFile:
@@ -31,192 +27,270 @@ def parse_schema(text: str, path: str | None = None) -> ast.SchemaFile:
     >>> parse_schema("node Person { name: String @key }").nodes[0].name.text
     'Person'
     """
-    require_readable(text, path)
-    try:
-        tree = _lark().parse(text)
-    except UnexpectedInput as error:
-        slip = diagnose(text, error)
-        raise ParseError(slip.message, span=slip.span, source=text, path=path, hint=slip.hint) from None
-    return _Builder(text, path).file(tree)
+    parser = _SchemaParser(text, path)
+    declarations: list[ast.Declaration] = []
+    while not parser.at_kind(END):
+        declarations.append(parser.declaration())
+    return ast.SchemaFile(tuple(declarations), text, path)
 
 
-@cache
-def _lark() -> Lark:
-    return Lark(GRAMMAR, parser="lalr", lexer="contextual", propagate_positions=True, maybe_placeholders=False)
+class _SchemaParser(Cursor):
+    """Reads declarations. An error is made from everything that could have been read where a rule stops."""
 
-
-class _Builder:
-    """Turns lark's tree into ast nodes; holds the text so that errors can quote it."""
+    pattern = TOKEN
+    names = ("TYPE_NAME", "IDENT")
 
     def __init__(self, text: str, path: str | None) -> None:
-        self.text = text
-        self.path = path
+        super().__init__(text, path)
+        self._declined: set[str] = set()
+        self._declined_at = -1
 
-    def file(self, tree: Tree[Token]) -> ast.SchemaFile:
-        return ast.SchemaFile(tuple(self.declaration(child) for child in _trees(tree)), self.text, self.path)
+    # --- declarations -------------------------------------------------------------------------------------------------
 
-    def declaration(self, tree: Tree[Token]) -> ast.Declaration:
-        names = [self.name(token) for token in _tokens(tree, "TYPE_NAME")]
-        annotations = tuple(self.annotation(child) for child in _trees(tree, "header"))
-        body = next(_trees(tree, "body"), None)
-        properties, constraints = self.body(body) if body is not None else ((), ())
-        span = self.span(tree)
-        if tree.data == "interface":
-            return ast.InterfaceDecl(names[0], annotations, properties, constraints, span)
-        if tree.data == "edge":
-            return ast.EdgeDecl(names[0], names[1], names[2], annotations, properties, constraints, span)
-        implements = tuple(
-            self.name(token) for clause in _trees(tree, "implements") for token in _tokens(clause, "TYPE_NAME")
-        )
-        return ast.NodeDecl(names[0], annotations, implements, properties, constraints, span)
+    def declaration(self) -> ast.Declaration:
+        start = self.peek().start
+        if self.take_keyword("node"):
+            return self.node(start)
+        if self.take_keyword("edge"):
+            return self.edge(start)
+        if self.take_keyword("interface"):
+            name, annotations = self.type_name(), self.annotations()
+            return ast.InterfaceDecl(name, annotations, *self.body(), self.span_from(start))
+        return self.unexpected(END)
 
-    def body(self, tree: Tree[Token]) -> tuple[tuple[ast.PropertyDecl, ...], tuple[ast.Annotation, ...]]:
+    def node(self, start: int) -> ast.NodeDecl:
+        name, annotations = self.type_name(), self.annotations()
+        implements: list[ast.Name] = []
+        if self.take_keyword("implements"):
+            implements = self.separated(self.type_name)
+            annotations += self.annotations()
+        return ast.NodeDecl(name, annotations, tuple(implements), *self.body(), self.span_from(start))
+
+    def edge(self, start: int) -> ast.EdgeDecl:
+        name = self.type_name()
+        self.require(":")
+        source = self.type_name()
+        self.require("->")
+        target, annotations = self.type_name(), self.annotations()
+        properties, constraints = self.body() if self.has("{") else ((), ())
+        return ast.EdgeDecl(name, source, target, annotations, properties, constraints, self.span_from(start))
+
+    def annotations(self) -> tuple[ast.Annotation, ...]:
+        """The annotations before a body."""
+        found: list[ast.Annotation] = []
+        while self.has("@"):
+            found.append(self.annotation())
+        return tuple(found)
+
+    def body(self) -> tuple[tuple[ast.PropertyDecl, ...], tuple[ast.Annotation, ...]]:
         """Hang each annotation on the property before it, unless it speaks about the whole type."""
+        self.require("{")
         properties: list[ast.PropertyDecl] = []
         constraints: list[ast.Annotation] = []
-        for member in _trees(tree):
-            if member.data == "property":
-                properties.append(self.property(member))
-                continue
-            annotation = self.annotation(member)
-            if _is_about_the_type(annotation):
-                constraints.append(annotation)
-            elif properties:
-                last = properties.pop()
-                properties.append(
-                    ast.PropertyDecl(last.name, last.type, last.type_span, (*last.annotations, annotation))
-                )
+        while not self.take_mark("}"):
+            if self.has("@"):
+                annotation = self.annotation()
+                if _is_about_the_type(annotation):
+                    constraints.append(annotation)
+                else:
+                    self.hang(annotation, properties)
             else:
-                hint = "write it after a property, or before the `{` if it is about the whole type"
-                self.fail(f"`@{annotation.name}` has no property to belong to", annotation.span, hint)
+                properties.append(self.property())
         return tuple(properties), tuple(constraints)
 
-    def property(self, tree: Tree[Token]) -> ast.PropertyDecl:
-        type_tree = next(_trees(tree, "type"))
-        name = self.name(next(_tokens(tree, "IDENT")))
-        return ast.PropertyDecl(name, self.type(type_tree), self.span(type_tree))
+    def hang(self, annotation: ast.Annotation, properties: list[ast.PropertyDecl]) -> None:
+        if not properties:
+            hint = "write it after a property, or before the `{` if it is about the whole type"
+            self.fail(f"`@{annotation.name}` has no property to belong to", annotation.span, hint)
+        last = properties.pop()
+        properties.append(ast.PropertyDecl(last.name, last.type, last.type_span, (*last.annotations, annotation)))
 
-    def type(self, tree: Tree[Token]) -> PropertyType:
-        nullable = any(True for _ in _tokens(tree, "OPTIONAL"))
-        inner = next(_trees(tree))
-        if inner.data == "enum":
-            values = tuple(str(token) for token in _tokens(inner, "ENUM_VALUE"))
-            return PropertyType(Scalar.STRING, nullable, values=values)
-        if inner.data == "list":
-            return self.list_type(inner, nullable)
-        token = cast(Token, inner.children[0])
-        if inner.data == "vector":
-            if token != "Vector":
-                hint = f"write `{token}`" if token in set(Scalar) else type_hint(str(token))
-                self.fail(f"`{token}` takes no size", self.span(inner), hint)
-            return PropertyType(Scalar.F32, nullable, dimension=int(self.number(inner)))
-        if token == "Vector":
-            self.fail("`Vector` needs its dimension", self.span(inner), "write for example `Vector(384)`")
-        if token not in set(Scalar):
-            self.fail(f"unknown type `{token}`", self.span(inner), type_hint(str(token)))
-        return PropertyType(Scalar(str(token)), nullable)
+    def property(self) -> ast.PropertyDecl:
+        name = self.name(self.require_kind("IDENT"))
+        self.require(":")
+        start = self.peek().start
+        found = self.type()
+        return ast.PropertyDecl(name, found, self.span_from(start))
 
-    def list_type(self, tree: Tree[Token], nullable: bool) -> PropertyType:
-        inner = next(_trees(tree, "type"))
-        span = self.span(inner)
-        if next(_trees(inner, "list"), None) is not None:  # however deep it goes on
+    # --- types --------------------------------------------------------------------------------------------------------
+
+    def type(self) -> PropertyType:
+        start = self.peek().start
+        if self.take_mark("["):
+            return self.list_type()
+        if self.take_mark("enum"):
+            self.require("(")
+            values = self.separated(lambda: self.require_match("ENUM_VALUE", ENUM_VALUE).text)
+            self.require(")")
+            return PropertyType(Scalar.STRING, self.take_mark("?"), values=tuple(values))
+        word = self.take_kind("TYPE_NAME") or self.require_kind("IDENT")
+        if word.kind == "TYPE_NAME" and self.take_mark("("):
+            size = self.require_match("INT", DIMENSION)
+            self.require(")")
+            return self.vector(word, size, self.span_from(start))
+        span, nullable = self.span_of(word), self.take_mark("?")
+        if word.text == "Vector":
+            self.fail("`Vector` needs its dimension", span, "write for example `Vector(384)`")
+        if word.text not in set(Scalar):
+            self.fail(f"unknown type `{word.text}`", span, type_hint(word.text))
+        return PropertyType(Scalar(word.text), nullable)
+
+    def vector(self, word: Token, size: Token, span: Span) -> PropertyType:
+        nullable = self.take_mark("?")
+        if word.text != "Vector":
+            hint = f"write `{word.text}`" if word.text in set(Scalar) else type_hint(word.text)
+            self.fail(f"`{word.text}` takes no size", span, hint)
+        return PropertyType(Scalar.F32, nullable, dimension=int(self.number_of(size.text, span)))
+
+    def list_type(self) -> PropertyType:
+        start = self.peek().start
+        if self.has("["):
+            inner = _FLAT_LIST.match(self.text, start)
+            span = self.span(start, inner.end() if inner else start)
             self.fail("a list cannot hold lists", span, "use a flat list, or a node per inner list")
-        item = self.type(inner)
+        item = self.type()
+        span = self.span_from(start)
+        self.require("]")
         if item.is_enum:
             self.fail("a list cannot hold enum values", span, "use `[String]`")
         if item.is_vector:
             self.fail("a list cannot hold vectors", span, "use one `Vector(n)` property, or a node per vector")
         if item.nullable:
             self.fail("list items take no `?`", span, f"write `[{item.scalar}]?` for a list that may be missing")
-        return PropertyType(item.scalar, nullable, is_list=True)
+        return PropertyType(item.scalar, self.take_mark("?"), is_list=True)
 
-    def annotation(self, tree: Tree[Token]) -> ast.Annotation:
-        has_parentheses = any(True for _ in _tokens(tree, "OPEN"))
-        arguments = tuple(self.argument(child) for child in _trees(tree)) if has_parentheses else None
-        return ast.Annotation(str(next(_tokens(tree, "IDENT"))), arguments, self.span(tree))
+    # --- annotations --------------------------------------------------------------------------------------------------
 
-    def argument(self, tree: Tree[Token]) -> ast.Argument:
-        span = self.span(tree)
-        match tree.data:
-            case "literal":
-                return self.literal(tree)
-            case "keyword":
-                return self.keyword(tree)
-            case "range":
-                return self.bounds(tree)
-            case "endpoint":
-                return ast.Name(str(tree.children[0]), span, at=True)
-            case _:
-                word = str(tree.children[0])
-                # `true` and `false` are words to the lexer, so that `trueish` stays a name.
-                return ast.Literal(word == "true", span) if word in ("true", "false") else ast.Name(word, span)
+    def annotation(self) -> ast.Annotation:
+        start = self.advance().start
+        name = self.require_kind("IDENT").text
+        arguments: list[ast.Argument] | None = None
+        if self.take_mark("("):
+            arguments = [] if self.has(")") else self.separated(self.argument)
+            self.require(")")
+        return ast.Annotation(name, None if arguments is None else tuple(arguments), self.span_from(start))
 
-    def keyword(self, tree: Tree[Token]) -> ast.Keyword:
-        name = self.name(next(_tokens(tree, "IDENT")))
-        value = self.argument(next(_trees(tree)))
-        if not isinstance(value, ast.Literal):
-            written = getattr(value, "text", "...")
-            self.fail(
-                f"`{name.text}` needs a quoted text, a number, true or false",
-                value.span,
-                f'write `{name.text}="{written}"`',
-            )
-        return ast.Keyword(name, value, self.span(tree))
+    def argument(self) -> ast.Argument:
+        start = self.peek().start
+        if self.take_mark("@"):
+            return ast.Name(self.require_kind("IDENT").text, self.span_from(start), at=True)
+        if self.take_mark(".."):
+            return ast.Bounds(None, self.number(), self.span_from(start))
+        if self.has_number():
+            return self.number_or_range(start)
+        word = self.take_kind("IDENT")
+        if word is not None and self.take_mark("="):
+            return ast.Keyword(self.name(word), self.keyword_value(word.text), self.span_from(start))
+        return self.word_value(word) if word is not None else self.value()
 
-    def bounds(self, tree: Tree[Token]) -> ast.Bounds:
-        low: int | float | None = None
-        high: int | float | None = None
-        seen_dots = False
-        for child in tree.children:
-            if isinstance(child, Token):
-                seen_dots = True
-            elif seen_dots:
-                high = self.number(child)
-            else:
-                low = self.number(child)
-        return ast.Bounds(low, high, self.span(tree))
+    def number_or_range(self, start: int) -> ast.Literal | ast.Bounds:
+        low = self.number()
+        if not self.take_mark(".."):
+            return ast.Literal(low, self.span_from(start))
+        high = self.number() if self.has_number() else None
+        return ast.Bounds(low, high, self.span_from(start))
 
-    def number(self, tree: Tree[Token] | Token) -> int | float:
-        written = cast("Tree[Token]", tree)
-        digits = "".join(token for kind in ("MINUS", "INT", "FLOAT") for token in _tokens(written, kind))
+    def keyword_value(self, name: str) -> ast.Literal:
+        if self.has_number():
+            start = self.peek().start
+            return ast.Literal(self.number(), self.span_from(start))
+        word = self.take_kind("IDENT")
+        value = self.word_value(word) if word is not None else self.value()
+        if isinstance(value, ast.Literal):
+            return value
+        message = f"`{name}` needs a quoted text, a number, true or false"
+        return self.fail(message, value.span, f'write `{name}="{value.text}"`')
+
+    def value(self) -> ast.Name | ast.Literal:
+        """A string, or the name of a type."""
+        word = self.take_kind("TYPE_NAME")
+        if word is not None:
+            return ast.Name(word.text, self.span_of(word))
+        if not self.has_kind("STRING"):
+            self.unexpected()
+        span = self.here()
+        return ast.Literal(self.string(), span)
+
+    def word_value(self, word: Token) -> ast.Name | ast.Literal:
+        # `true` and `false` are words to the lexer, so that `trueish` stays a name.
+        span = self.span_of(word)
+        return ast.Literal(word.text == "true", span) if word.text in ("true", "false") else ast.Name(word.text, span)
+
+    def has_number(self) -> bool:
+        return any([self.has("-"), self.has_kind("INT"), self.has_kind("FLOAT")])
+
+    def number(self) -> int | float:
+        start = self.peek().start
+        sign = "-" if self.take_mark("-") else ""
+        digits = self.take_kind("FLOAT") or self.require_kind("INT")
+        return self.number_of(sign + digits.text, self.span_from(start))
+
+    def number_of(self, digits: str, span: Span) -> int | float:
         is_whole = re.fullmatch(r"-?[0-9]+", digits) is not None
         if len(digits) > MAX_DIGITS or not math.isfinite(float(digits)):
-            self.fail("this number is too large", self.span(written), "no property type could hold it")
+            self.fail("this number is too large", span, "no property type could hold it")
         return int(digits) if is_whole else float(digits)
 
-    def literal(self, tree: Tree[Token]) -> ast.Literal:
-        child = tree.children[0]
-        if isinstance(child, Token):
-            return ast.Literal(self.string(child), self.span(tree))
-        return ast.Literal(self.number(child), self.span(tree))
+    # --- tokens -------------------------------------------------------------------------------------------------------
 
-    def string(self, token: Token) -> str:
-        def decode(found: re.Match[str]) -> str:
-            if found[1] not in _ESCAPES:
-                span = self.offset_span(cast(int, token.start_pos) + 1 + found.start(), 2)
-                self.fail(f"unsupported escape sequence `\\{found[1]}`", span, r"use one of \" \\ \n \r \t")
-            return _ESCAPES[found[1]]
-
-        return re.sub(r"\\(.)", decode, token[1:-1], flags=re.DOTALL)
+    def type_name(self) -> ast.Name:
+        return self.name(self.require_kind("TYPE_NAME"))
 
     def name(self, token: Token) -> ast.Name:
-        span = Span(cast(int, token.line), cast(int, token.column), len(token))
-        problem = name_is_too_long(token)
-        if problem is not None:
-            self.fail(problem, span, "choose a shorter name")
-        return ast.Name(str(token), span)
+        self.require_short_name(token)
+        return ast.Name(token.text, self.span_of(token))
 
-    def span(self, tree: Tree[Token]) -> Span:
-        """The place of a tree; a tree over several lines is cut at the end of its first."""
-        written = self.text[tree.meta.start_pos : tree.meta.end_pos].split("\n", 1)[0].rstrip()
-        return Span(tree.meta.line, tree.meta.column, max(1, len(written)))
+    def separated(self, item: Callable[[], T]) -> list[T]:
+        """One item or more, with commas between them."""
+        found = [item()]
+        while self.take_mark(","):
+            found.append(item())
+        return found
 
-    def offset_span(self, offset: int, width: int) -> Span:
-        line_start = self.text.rfind("\n", 0, offset) + 1
-        return Span(self.text.count("\n", 0, offset) + 1, offset - line_start + 1, width)
+    def has(self, mark: str) -> bool:
+        """Whether a mark or word stands at the cursor; one that does not is remembered as what could have."""
+        return self.at(mark) or self.decline(mark)
 
-    def fail(self, message: str, span: Span, hint: str | None) -> NoReturn:
-        raise ParseError(message, span=span, source=self.text, path=self.path, hint=hint)
+    def has_kind(self, kind: str) -> bool:
+        return self.at_kind(kind) or self.decline(kind)
+
+    def take_mark(self, mark: str) -> bool:
+        if self.has(mark):
+            self.advance()
+            return True
+        return False
+
+    def take_kind(self, kind: str) -> Token | None:
+        return self.advance() if self.has_kind(kind) else None
+
+    def take_keyword(self, word: str) -> bool:
+        return self.take_match("IDENT", KEYWORDS[word]) is not None or self.decline(word)
+
+    def require(self, mark: str) -> None:
+        if not self.take_mark(mark):
+            self.unexpected()
+
+    def require_kind(self, kind: str) -> Token:
+        return self.take_kind(kind) or self.unexpected()
+
+    def require_match(self, kind: str, pattern: re.Pattern[str]) -> Token:
+        return self.take_match(kind, pattern) or self.unexpected(kind)
+
+    def decline(self, what: str) -> bool:
+        """Remember that something could have stood at the cursor. Always False."""
+        if self._declined_at != self.peek().start:
+            self._declined_at = self.peek().start
+            self._declined = set()
+        self._declined.add(what)
+        return False
+
+    def unexpected(self, *expected: str) -> NoReturn:
+        """Fail at the cursor, where something else was expected."""
+        for each in expected:
+            self.decline(each)
+        offset = len(self.text.rstrip()) if self.at_kind(END) else self.peek().start
+        message, width, hint = diagnose(self.text, offset, frozenset(self._declined))
+        self.fail(message, self.span(offset, offset + width), hint)
 
 
 def _is_about_the_type(annotation: ast.Annotation) -> bool:
@@ -224,15 +298,3 @@ def _is_about_the_type(annotation: ast.Annotation) -> bool:
         return False
     # `embedding: Vector(3) @index(metric="cosine")` speaks about its property: it names no other.
     return not (annotation.name == "index" and annotation.keywords and not annotation.positional)
-
-
-def _trees(tree: Tree[Token], data: str | None = None) -> Iterator[Tree[Token]]:
-    for child in cast("list[Any]", tree.children):
-        if isinstance(child, Tree) and (data is None or child.data == data):
-            yield child
-
-
-def _tokens(tree: Tree[Token], kind: str) -> Iterator[Token]:
-    for child in tree.children:
-        if isinstance(child, Token) and child.type == kind:
-            yield child

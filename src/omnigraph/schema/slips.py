@@ -1,4 +1,4 @@
-"""From lark's "unexpected token" to a sentence and a hint: the classic slips of people who know other languages."""
+"""From an unexpected token to a sentence and a hint: the classic slips of people who know other languages."""
 
 from __future__ import annotations
 
@@ -6,12 +6,9 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
-
 from omnigraph.datatypes import Scalar
-from omnigraph.errors import Span
+from omnigraph.parsing.source_text import MAX_NAME, word_before
 from omnigraph.schema.names import nearest, suggest
-from omnigraph.schema.source_text import MAX_NAME, word_before
 
 _OTHER_NAMES = {
     "int": "I64", "integer": "I64", "long": "I64", "bigint": "I64", "int64": "I64", "number": "F64 or I64",
@@ -26,22 +23,13 @@ _OTHER_NAMES = {
 _DECLARATIONS = ("node", "edge", "interface")
 _TYPES = (*Scalar, "Vector")
 
-_TOKENS = {
-    "NODE": "`node`", "EDGE": "`edge`", "INTERFACE": "`interface`", "IMPLEMENTS": "`implements`", "ENUM": "`enum(...)`",
-    "TYPE_NAME": "a capitalised name", "IDENT": "a lower-case name", "ENUM_VALUE": "a value",
-    "STRING": "a double-quoted string", "INT": "a number", "FLOAT": "a number", "MINUS": "a number", "DOTS": "`..`",
-    "ARROW": "`->`", "OPTIONAL": "`?`", "COLON": "`:`", "COMMA": "`,`", "OPEN": "`(`", "RPAR": "`)`", "LBRACE": "`{`",
-    "RBRACE": "`}`", "LSQB": "`[`", "RSQB": "`]`", "AT": "`@`", "EQUAL": "`=`", "$END": "the end of the text",
+_WORDS = {
+    "enum": "`enum(...)`", "TYPE_NAME": "a capitalised name", "IDENT": "a lower-case name", "ENUM_VALUE": "a value",
+    "STRING": "a double-quoted string", "INT": "a number", "FLOAT": "a number", "-": "a number",
+    "END": "the end of the text",
 }  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Slip:
-    """A syntax error in words."""
-
-    message: str
-    span: Span
-    hint: str | None
+Slip = tuple[str, int, str | None]
+"""A syntax error in words: a message, how many characters it is about, and a hint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,25 +51,22 @@ class _Place:
 
     @property
     def in_body(self) -> bool:
-        return "RBRACE" in self.expected
+        return "}" in self.expected
 
     @property
     def at_top(self) -> bool:
-        return "NODE" in self.expected
+        return "node" in self.expected
 
 
-def diagnose(text: str, error: UnexpectedInput) -> Slip:
-    """Say what went wrong at the place where lark stopped."""
-    offset, expected = _where(text, error)
+def diagnose(text: str, offset: int, expected: frozenset[str]) -> Slip:
+    """Say what went wrong where the parser stopped; `expected` are the marks, words and kinds it could have read."""
     place = _Place(text[offset:], text[:offset].rstrip(), expected)
-    line_start = text.rfind("\n", 0, offset) + 1
-    span = Span(text.count("\n", 0, offset) + 1, offset - line_start + 1, max(1, len(place.word)))
+    width = max(1, len(place.word))
     for rule in (_end, _foreign_mark, _body_mark, _top_level, _type_name, _missing_mark, _member, _value):
         found = rule(place)
         if found is not None:
-            return Slip(found[0], span, found[1])
-    seen = f"`{place.word or place.rest[0]}`"
-    return Slip(f"unexpected {seen}", span, f"expected {_listed(expected)}")
+            return found[0], width, found[1]
+    return f"unexpected `{place.word or place.rest[0]}`", width, f"expected {_listed(expected)}"
 
 
 def type_hint(name: str) -> str:
@@ -94,17 +79,6 @@ def type_hint(name: str) -> str:
     if wanted is None:
         return f"the types are {', '.join(Scalar)}, Vector(n), enum(a, b) and lists such as [String]"
     return f"write `{'Vector(n)' if wanted == 'Vector' else wanted}`"
-
-
-def _where(text: str, error: UnexpectedInput) -> tuple[int, frozenset[str]]:
-    if isinstance(error, UnexpectedToken):
-        if error.token.type == "$END":
-            # Point just behind the last thing written, not at trailing blanks.
-            return len(text.rstrip()), frozenset(error.accepts or error.expected)
-        return int(error.token.start_pos or 0), frozenset(error.accepts or error.expected)
-    if isinstance(error, UnexpectedCharacters):
-        return int(error.pos_in_stream or 0), frozenset(error.allowed or ())
-    return len(text.rstrip()), frozenset()
 
 
 _Found = tuple[str, str | None] | None
@@ -180,11 +154,11 @@ def _type_name(place: _Place) -> _Found:
 
 
 def _missing_mark(place: _Place) -> _Found:
-    if place.expected == {"ARROW"}:
+    if place.expected == {"->"}:
         mark = re.match(r"[-=<>]+", place.rest)
         seen = f", not `{mark[0]}`" if mark else ""
         return f"an edge needs `->` between its endpoints{seen}", "write `edge Knows: Person -> Person`"
-    if place.expected != {"COLON"}:
+    if place.expected != {":"}:
         return None
     if place.previous in _DECLARATIONS and place.word[:1].isupper():
         return "the body above is never closed", f"put a `}}` before `{place.previous} {place.word}`"
@@ -198,12 +172,12 @@ def _member(place: _Place) -> _Found:
     if place.in_body and place.word[:1].isupper():
         lower = place.word[:1].lower() + place.word[1:]
         return f"the property name `{place.word}` does not start in lower case", f"write `{lower}`"
-    if "LBRACE" in place.expected and "IMPLEMENTS" in place.expected:
+    if "{" in place.expected and "implements" in place.expected:
         if place.word in ("extends", "implement", "is", "with"):
             return f"unexpected `{place.word}`", "write `implements`"
         if place.rest[0] == ":":
             return "a node type takes no `:`", "write `implements Name`, or `edge` if this is an edge type"
-    if place.expected == {"OPEN"} and place.previous == "enum":
+    if place.expected == {"("} and place.previous == "enum":
         return "an enum lists its values in parentheses", "write `status: enum(draft, live)`"
     return None
 
@@ -211,7 +185,7 @@ def _member(place: _Place) -> _Found:
 def _value(place: _Place) -> _Found:
     if place.before.endswith(".."):
         return "a range needs a number on at least one side of `..`", "write `0..`, `..10` or `0..10`"
-    if {"TYPE_NAME", "ENUM", "LSQB"} <= place.expected:
+    if {"TYPE_NAME", "enum", "["} <= place.expected:
         return f"expected a type, found `{place.word or place.rest[0]}`", type_hint(place.word)
     if "STRING" in place.expected and "IDENT" in place.expected:
         hint = suggest(place.word, (), "arguments are names, double-quoted strings, numbers, ranges or true/false")
@@ -220,7 +194,7 @@ def _value(place: _Place) -> _Found:
 
 
 def _listed(expected: frozenset[str]) -> str:
-    words = sorted({_TOKENS.get(name, name) for name in expected})
+    words = sorted({_WORDS.get(name, f"`{name}`") for name in expected})
     if not words:
         return "something else"
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
