@@ -11,7 +11,8 @@ import omnigraph
 
 SRC = Path(omnigraph.__file__).parent
 ORDER = [
-    "errors", "logs", "json_values", "datatypes", "parsing", "schema", "query", "api", "storage", "versioning", "execution",
+    "errors", "logs", "json_values", "datatypes", "parsing", "schema", "query", "api", "storage", "versioning",
+    "execution",
     "write",
     "maintenance", "local", "handles", "graph",
     "pipeline", "server", "cli",
