@@ -24,7 +24,8 @@ from omnigraph.storage.bounded_cache import BoundedCache
 from omnigraph.storage.calls import record
 from omnigraph.storage.faults import translated
 from omnigraph.storage.hashes import Hashes, hashes_of, text_hashes
-from omnigraph.storage.tables import Places, Table, data_file
+from omnigraph.storage.table_memory import Places
+from omnigraph.storage.tables import Table, data_file
 
 _log = logging.getLogger(__name__)
 

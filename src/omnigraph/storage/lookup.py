@@ -21,7 +21,8 @@ from omnigraph.storage.calls import record
 from omnigraph.storage.faults import translated
 from omnigraph.storage.key_sets import KeySets
 from omnigraph.storage.predicates import sql_literal
-from omnigraph.storage.tables import KnownIds, Table, data_file
+from omnigraph.storage.table_memory import KnownIds
+from omnigraph.storage.tables import Table, data_file
 from omnigraph.storage.tail import Tail, key_hash
 from omnigraph.storage.warming import IndexWarming
 
@@ -49,9 +50,9 @@ def locate(table: Table, ids: Sequence[str], tail: Tail, answered: frozenset[int
         return Located((), ())
     if len(ids) > MAX_LISTED:
         return _locate_by_scan(table, ids)
-    known = table.located.get(tuple(ids))
+    known: Located | None = table.memory.located(tuple(ids))
     if known is not None:
-        return Located(*known)
+        return known
     remembered = _remembered(table, ids, tail, answered)
     if remembered is not None:
         return remembered
@@ -113,17 +114,19 @@ def _common_fragments(before: Table, table: Table) -> frozenset[int]:
 
 def _memory_of(table: Table) -> KnownIds:
     """What this process knows of a version's uncovered fragments without reading them."""
-    if table.known_ids is None:
-        fragments: set[int] = set()
-        ids: set[str] = set()
-        for fragment_id in table.uncovered_fragments:
-            fragment = table.fragments[fragment_id]
-            written = _written_here.get(data_file(fragment)) if fragment.deletion_file is None else None
-            if written is not None:
-                fragments.add(fragment_id)
-                ids |= written
-        table.known_ids = KnownIds(frozenset(fragments), frozenset(ids))
-    return table.known_ids
+    return table.memory.known_ids(lambda: _ids_written_here(table))
+
+
+def _ids_written_here(table: Table) -> KnownIds:
+    fragments: set[int] = set()
+    ids: set[str] = set()
+    for fragment_id in table.uncovered_fragments:
+        fragment = table.fragments[fragment_id]
+        written = _written_here.get(data_file(fragment)) if fragment.deletion_file is None else None
+        if written is not None:
+            fragments.add(fragment_id)
+            ids |= written
+    return KnownIds(frozenset(fragments), frozenset(ids))
 
 
 def remember_append(base: Table, table: Table, new_fragments: Sequence[int], files: Sequence[str]) -> None:
@@ -131,9 +134,8 @@ def remember_append(base: Table, table: Table, new_fragments: Sequence[int], fil
     memory = _memory_of(base)
     written = [(i, _written_here.get(file)) for i, file in zip(new_fragments, files, strict=False)]
     known = [(i, ids) for i, ids in written if ids is not None]
-    table.known_ids = KnownIds(
-        memory.fragments.union(i for i, _ in known), memory.ids.union(*(written for _, written in known))
-    )
+    fragments = memory.fragments.union(i for i, _ in known)
+    table.memory.learn_ids(KnownIds(fragments, memory.ids.union(*(ids for _, ids in known))))
 
 
 def missing_ids(table: Table, ids: Sequence[str], tail: Tail) -> list[str]:
@@ -199,8 +201,7 @@ def _read_remembered(table: Table, ids: Sequence[str], tail: Tail, columns: list
 
 
 def _remember_located(table: Table, wanted: tuple[str, ...], found: Located) -> None:
-    """The last answer, and no other: a version may be asked about for as long as nobody writes."""
-    table.located = {wanted: (found.ids, found.addresses)}
+    table.memory.remember_located(wanted, found)
 
 
 def rows_with_values(table: Table, columns: Sequence[str], values: Sequence[Sequence[str]]) -> pa.Table:

@@ -17,7 +17,8 @@ from lance import Index
 from omnigraph.storage.crew import BuildSegment
 from omnigraph.storage.faults import translated
 from omnigraph.storage.indexes import MAX_SEGMENTS, index_name, index_segments
-from omnigraph.storage.tables import Places, Table, TableStore
+from omnigraph.storage.table_memory import Places
+from omnigraph.storage.tables import Table, TableStore
 
 Kind = Literal["btree", "vector"]
 MIN_VECTORS = 256

@@ -31,6 +31,7 @@ from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.faults import translated
 from omnigraph.storage.layout import detached_file
 from omnigraph.storage.lookup import locate, remember_append, remember_written
+from omnigraph.storage.table_memory import TableMemory
 from omnigraph.storage.tables import NO_PLACES, Masked, Table, TableStore, data_file
 from omnigraph.storage.tail import Tail, pack_hashes
 
@@ -209,8 +210,10 @@ def commit_detached(
     fragments = None if known is None else _with_added(dataset, known, added)
     gone = base.masked if masked is None else masked
     if not keeps_indexes or sum(map(len, gone.values())) > MAX_MASKED:
-        return store.remember(_with_deletions(Table(base.path, dataset, fragments=fragments), base, gone))
-    return store.remember(Table(base.path, dataset, base.index_home, fragments, gone))
+        memory = TableMemory(fragments=fragments)
+        return store.remember(_with_deletions(Table(base.path, dataset, store.shared, memory=memory), base, gone))
+    memory = TableMemory(base.index_home, fragments)
+    return store.remember(Table(base.path, dataset, store.shared, gone, memory))
 
 
 def _with_deletions(table: Table, base: Table, masked: Masked) -> Table:
@@ -225,7 +228,8 @@ def _with_deletions(table: Table, base: Table, masked: Masked) -> Table:
                 continue
             before = home.deleted_offsets(fragment_id) if fragment_id in home.fragments else NO_PLACES
             if before is not None:
-                table.deleted[fragment_id] = np.union1d(before, list(masked.get(fragment_id, ()))).astype(np.int64)
+                gone = np.union1d(before, list(masked.get(fragment_id, ()))).astype(np.int64)
+                table.memory.learn_deleted(fragment_id, gone)
     return table
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import threading
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,7 @@ from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.faults import translated
 from omnigraph.storage.index_pages import IndexPages
 from omnigraph.storage.layout import GraphRoot, version_file
+from omnigraph.storage.table_memory import Fragments, Indexes, IndexPart, Places, TableMemory
 
 GUARD_TAG = "omnigraph-guard"
 BIRTH_VERSION = 2
@@ -33,27 +36,9 @@ KEY_INDEX = "id_idx"
 _MAX_HANDLES = 512
 Masked = Mapping[int, frozenset[int]]
 """Offsets of rows, by fragment."""
-Places = np.ndarray[Any, np.dtype[np.int64]]
 NO_PLACES: Places = np.empty(0, np.int64)
 _INDEX_FILES = {"BTree": ("page_data.lance", "page_lookup.lance"), "IVF_FLAT": ("auxiliary.idx", "index.idx")}
 """Names of the files of a segment, by the kind of its index."""
-
-
-@dataclass(frozen=True, slots=True)
-class KnownIds:
-    """Fragments whose ids this process remembers, and all of those ids."""
-
-    fragments: frozenset[int]
-    ids: frozenset[str]
-
-
-@dataclass(frozen=True, slots=True)
-class IndexPart:
-    """A segment of an index: the fragments it claims, and the bytes of its files."""
-
-    uuid: str
-    fragments: frozenset[int]
-    size_bytes: int
 
 
 def data_file(fragment: FragmentMetadata) -> str:
@@ -66,37 +51,55 @@ def segment_files(uuid: str, kind: str) -> list[str]:
     return [f"_indices/{uuid}/{name}" for name in _INDEX_FILES[kind]]
 
 
+class SharedIndexes:
+    """What all tables of a graph know of index segments: bounds of their pages, and which the session has read."""
+
+    def __init__(self, pages: IndexPages) -> None:
+        self.pages = pages
+        self._prefetched: set[str] = set()
+        self._lock = threading.Lock()
+
+    def not_prefetched(self, segments: Set[str]) -> set[str]:
+        """Those of some segments that the session's cache has not read whole."""
+        with self._lock:
+            return set(segments) - self._prefetched
+
+    def add_prefetched(self, segments: Set[str]) -> None:
+        """Segments that the session's cache has read whole."""
+        with self._lock:
+            self._prefetched |= segments
+
+
+@dataclass(frozen=True, eq=False)
 class Table:
-    """One table at one version. Immutable: every effect gives another `Table`."""
+    """One table at one version. Every effect gives another `Table`; what is learnt by reading goes to its memory.
 
-    pages: IndexPages
-    """Set by the store that the table belongs to."""
+    Rows change more often than indexes do. The version at which the indexes were last read or built, `index_home`,
+    answers for all later ones, so that a new version does not have to load them again. Fragments are immutable but for
+    their deletions, and every version since that home was made in this process: `masked` are the rows that went
+    meanwhile, known without reading a deletion file.
+    """
 
-    def __init__(
-        self,
-        path: str,
-        dataset: LanceDataset,
-        index_home: Table | None = None,
-        fragments: dict[int, FragmentMetadata] | None = None,
-        masked: Masked | None = None,
-    ) -> None:
-        self.path = path
-        self.dataset = dataset
-        self.version: int = int(dataset.version)
-        # Rows change more often than indexes do. The version at which the indexes were last read or built answers for
-        # all later ones, so that a new version does not have to load them again.
-        self.index_home: Table = index_home or self
-        # Fragments are immutable but for their deletions, and every version since that home was made in this process:
-        # what was masked meanwhile is known without reading a deletion file.
-        self.masked: Masked = masked or {}
-        self._fragments = fragments
-        self.known_ids: KnownIds | None = None
-        self.located: dict[tuple[str, ...], tuple[tuple[str, ...], tuple[int, ...]]] = {}
-        self.lookups = 0
-        self.warm_segments: set[str] = set()
-        self.deleted: dict[int, Places] = {}
-        self._coverage: dict[str, frozenset[int]] | None = None
-        self._indexes: dict[str, tuple[IndexPart, ...]] | None = None
+    path: str
+    dataset: LanceDataset
+    shared: SharedIndexes
+    masked: Masked = field(default_factory=dict)
+    memory: TableMemory = field(default_factory=TableMemory)
+
+    @cached_property
+    def version(self) -> int:
+        """The Lance version."""
+        return int(self.dataset.version)
+
+    @property
+    def index_home(self) -> Table:
+        """The version whose indexes answer for this one."""
+        return self.memory.home or self
+
+    @property
+    def pages(self) -> IndexPages:
+        """The bounds of pages of indexes."""
+        return self.shared.pages
 
     @property
     def row_count(self) -> int:
@@ -113,10 +116,11 @@ class Table:
     @property
     def fragments(self) -> dict[int, FragmentMetadata]:
         """Live fragments by id."""
-        if self._fragments is None:
-            with translated(f"reading {self.path}"):
-                self._fragments = {f.fragment_id: f.metadata for f in self.dataset.get_fragments()}
-        return self._fragments
+        return self.memory.fragments(self._read_fragments)
+
+    def _read_fragments(self) -> Fragments:
+        with translated(f"reading {self.path}"):
+            return {f.fragment_id: f.metadata for f in self.dataset.get_fragments()}
 
     @property
     def covered_fragments(self) -> frozenset[int]:
@@ -144,7 +148,7 @@ class Table:
         """Offsets, in order, of the deleted rows of a fragment; None where nobody has read them."""
         if self.fragments[fragment_id].deletion_file is None:
             return NO_PLACES
-        return self.deleted.get(fragment_id)
+        return self.memory.deleted(fragment_id)
 
     def read_deletions(self, fragment_id: int) -> Places:
         """Learn which rows of a fragment are deleted."""
@@ -152,39 +156,33 @@ class Table:
         with translated(f"reading deletions of {self.path}"):
             chosen = [self.dataset.get_fragment(fragment_id)]
             rows = self.dataset.scanner(columns=[], with_row_id=True, include_deleted_rows=True, fragments=chosen)
-            gone = self.deleted[fragment_id] = np.flatnonzero(rows.to_table()["_rowid"].is_null().to_numpy())
+            gone = np.flatnonzero(rows.to_table()["_rowid"].is_null().to_numpy())
+        self.memory.learn_deleted(fragment_id, gone)
         return gone
 
     def move_home(self) -> None:
         """Answer with the indexes of this version from now on. What was masked stays known: others may rely on it."""
-        self.index_home = self
+        self.memory.move_home()
 
-    def index_coverage(self) -> dict[str, frozenset[int]]:
+    def index_coverage(self) -> Mapping[str, frozenset[int]]:
         """Fragment ids claimed by each index."""
         home = self.index_home
-        if home._coverage is None:
-            home._coverage = {
-                name: frozenset(i for part in parts for i in part.fragments)
-                for name, parts in self._known_indexes().items()
-            }
-        return home._coverage
+        return home.memory.coverage(home._read_indexes)
 
     def index_parts(self, column: str) -> tuple[IndexPart, ...]:
         """The segments of the index of a column."""
-        return self._known_indexes().get(f"{column}_idx", ())
-
-    def _known_indexes(self) -> dict[str, tuple[IndexPart, ...]]:
         home = self.index_home
-        if home._indexes is None:
-            with translated(f"reading the indexes of {self.path}"):
-                home._indexes = {
-                    index.name: tuple(
-                        IndexPart(str(part.uuid), frozenset(part.fragment_ids), part.size_bytes or 0)
-                        for part in index.segments
-                    )
-                    for index in home.dataset.describe_indices()
-                }
-        return home._indexes
+        return home.memory.indexes(home._read_indexes).get(f"{column}_idx", ())
+
+    def _read_indexes(self) -> Indexes:
+        with translated(f"reading the indexes of {self.path}"):
+            return {
+                index.name: tuple(
+                    IndexPart(str(part.uuid), frozenset(part.fragment_ids), part.size_bytes or 0)
+                    for part in index.segments
+                )
+                for index in self.dataset.describe_indices()
+            }
 
     def scan(
         self,
@@ -317,9 +315,8 @@ class TableStore:
         self.durability = durability
         self.files = DataFiles(root, self.options)
         self.digester = FileDigester(root)
-        self._pages = IndexPages(root, self.options)
+        self.shared = SharedIndexes(IndexPages(root, self.options))
         self.session = open_session()
-        self._warm_segments: set[str] = set()  # index segments that the session's cache has read whole
         self._handles: BoundedCache[tuple[str, int], Table] = BoundedCache(_MAX_HANDLES)
 
     def open(self, path: str, version: int) -> Table:
@@ -332,7 +329,7 @@ class TableStore:
             dataset = lance.dataset(
                 self.root.join(path), version=version, storage_options=self.options, session=self.session
             )
-        return self.remember(Table(path, dataset))
+        return self.remember(Table(path, dataset, self.shared))
 
     def known(self, path: str, version: int) -> Table | None:
         """The table at a pin, if it is open."""
@@ -347,8 +344,6 @@ class TableStore:
 
     def remember(self, table: Table) -> Table:
         """Keep a handle, so that the next use of its pin opens nothing."""
-        table.warm_segments = self._warm_segments
-        table.pages = self._pages
         return self._handles.put((table.path, table.version), table)
 
     def create(self, path: str, schema: pa.Schema) -> Table:
@@ -380,7 +375,7 @@ class TableStore:
         self.durability.sync_files([*files, f"{path}/_refs/tags/{GUARD_TAG}.json"])
         self.durability.sync_ancestors(path)
         hit(Point.TABLE_CREATED)
-        return self.remember(Table(path, dataset))
+        return self.remember(Table(path, dataset, self.shared))
 
     def head_version(self, path: str) -> int:
         """The version of the table's linear HEAD: anything above the birth is foreign drift."""

@@ -38,8 +38,7 @@ class IndexWarming:
         with self._lock:
             if self._reader is not None and self._reader.is_alive():
                 return
-            home.lookups += 1
-            if home.lookups != self._patience or not home.is_local:
+            if home.memory.count_lookup() != self._patience or not home.is_local:
                 return
             rows = sum(home.fragments[i].physical_rows for i in home.indexed_fragments)
             if rows <= self._many and (rows > self._few or _unread_deletions(home)):
@@ -59,7 +58,7 @@ class IndexWarming:
                 if fresh:
                     record("index read")
                     home.dataset.prewarm_index(KEY_INDEX)
-                    home.warm_segments.update(fresh)
+                    home.shared.add_prefetched(fresh)
             for fragment_id in _unread_deletions(home):
                 home.read_deletions(fragment_id)
         except StorageError as error:  # nobody waits for it: lookups read what they need
@@ -70,7 +69,7 @@ class IndexWarming:
         rows = {i: f.physical_rows for i, f in home.fragments.items()}
         segments = [s for index in home.dataset.describe_indices() if index.name == KEY_INDEX for s in index.segments]
         large = {str(s.uuid) for s in segments if sum(rows.get(i, 0) for i in s.fragment_ids) > self._few}
-        return large - home.warm_segments
+        return home.shared.not_prefetched(large)
 
 
 def _unread_deletions(home: Table) -> list[int]:

@@ -219,12 +219,13 @@ def compare_rows(table: Table, graph: Graph, ids: list[str]) -> None:
     """Rows read by id are those that a scan finds, at the same addresses."""
     columns = ["age", "name"]
     tail = graph.repository.head().tables["node:P"].tail
-    table.located = {}
+    table.memory.remember_located((), None)
     found = lookup.rows_by_id(table, ids, tail, columns)
     scanned = table.dataset.scanner(filter=lookup.in_list("id", ids), with_row_address=True).to_table()
     assert found.schema.names == columns
     assert sorted(found.to_pylist(), key=str) == sorted(scanned.select(columns).to_pylist(), key=str)
-    [located] = table.located.values() or [((), ())]
+    known = table.memory.located(tuple(ids))
+    located = ((), ()) if known is None else (known.ids, known.addresses)
     expected = zip(scanned["id"].to_pylist(), scanned["_rowaddr"].to_pylist(), strict=True)
     assert dict(zip(*located, strict=True)) == dict(expected)
 

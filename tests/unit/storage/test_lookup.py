@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from omnigraph.errors import CorruptGraph
 from omnigraph.storage.effects import ReplaceRows
 from omnigraph.storage.lookup import locate, rows_by_id
 from omnigraph.storage.staged import MAX_MASKED, apply_effect
+from omnigraph.storage.table_memory import TableMemory
 from omnigraph.versioning.staging import open_table
 from omnigraph.write.coverage import fold
 
@@ -107,7 +109,7 @@ def test_rows_are_found_after_the_version_of_the_indexes_was_reclaimed(graph: Gr
     entry = graph.snapshot().tables["node:P"]
     store = Graph.open(tmp_path / "g").repository.store  # a process that has read no deletion file yet
     home, table = open_table(store, before), open_table(store, entry)
-    table.index_home, table.masked = home, {0: frozenset({1})}
+    table = replace(table, masked={0: frozenset({1})}, memory=TableMemory(home))
     for fragment_id, fragment in home.fragments.items():
         assert fragment.deletion_file is not None
         (tmp_path / "g" / home.path / fragment.deletion_file.path(fragment_id)).unlink()
@@ -141,6 +143,6 @@ def test_a_row_that_an_index_names_and_that_is_gone_is_not_masked_in_silence(gra
     entry = graph.snapshot().tables["node:P"]
     store = Graph.open(graph.uri).repository.store
     table = open_table(store, entry)
-    table.index_home, table.masked = open_table(store, before), {}
+    table = replace(table, memory=TableMemory(open_table(store, before)))
     with pytest.raises(CorruptGraph, match=r"1 rows .* were to be masked and 0 are there"):
         apply_effect(store.tables, table, ReplaceRows(("p1",), ()), entry.tail)

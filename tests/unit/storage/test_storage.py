@@ -223,7 +223,7 @@ def test_what_is_known_of_a_new_version_is_what_storage_tells(steps: list[tuple[
                 table, mark = folded(store, table, mark)
             else:
                 table = apply_effect(store, table, effect, EMPTY_TAIL).table
-            told = Table(table.path, store.private_handle(table))
+            told = Table(table.path, store.private_handle(table), store.shared)
             assert list(table.fragments) == list(told.fragments)
             assert table.layout == told.layout
 

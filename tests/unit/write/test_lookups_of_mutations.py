@@ -38,7 +38,8 @@ def test_lookups_that_change_nothing_are_not_kept(graph: Graph) -> None:
         assert graph.mutate(DELETE, params={"n": f"nobody{number}"}).commit is None
         assert graph.mutate(REWRITE, params={"n": f"nobody{number}"}).commit is None
     table = open_table(graph.repository.store, graph.snapshot().tables["node:Doc"])
-    assert len(table.located) <= 1
+    known = [n for n in range(50) if table.memory.located((f"nobody{n}",)) is not None]
+    assert known in ([], [49])
 
 
 def test_only_columns_that_are_kept_are_read(graph: Graph) -> None:
