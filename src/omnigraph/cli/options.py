@@ -99,7 +99,7 @@ def named_file(path: str) -> str | Path:
 
 def group(purpose: str) -> typer.Typer:
     """Commands about one noun. The noun alone shows them, and counts as an incomplete command line."""
-    commands = typer.Typer()
+    commands = typer.Typer(add_completion=False)
 
     @commands.callback(invoke_without_command=True, help=purpose)
     def show_help(context: typer.Context) -> None:

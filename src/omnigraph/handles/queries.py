@@ -8,13 +8,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from omnigraph import query as language
 from omnigraph.api.explanation import Explanation, Operator
 from omnigraph.api.query_result import Result, ResultStream
 from omnigraph.api.target import Target
 from omnigraph.errors import InvalidArgument
 from omnigraph.execution.arrow.engine import ArrowExecutor, Run
 from omnigraph.handles.engines import find_engine
-from omnigraph.query import bind_params, compile_query, parse_queries
+from omnigraph.query import bind_params
 from omnigraph.query.ir import MutationIR, QueryIR
 from omnigraph.query.ir_text import explain_ir
 from omnigraph.query.plan import QueryPlan
@@ -110,7 +111,7 @@ class Queries:
         key = (text, schema_hash, name)
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = compile_query(text, catalog, name=name, path=path)
+            found = self._known[key] = language.compile_query(text, catalog, name=name, path=path)
             while len(self._known) > _MAX_QUERIES:
                 self._known.pop(next(iter(self._known)), None)
         return found
@@ -147,7 +148,7 @@ def _stored(directory: Path, name: str | None) -> tuple[str, str]:
     holders: dict[str, list[tuple[str, str]]] = {}
     for path in sorted(directory.rglob("*.gq")):
         source, where = text_of(path, "query", ".gq")
-        for query in parse_queries(source, where).queries:
+        for query in language.parse_queries(source, where).queries:
             holders.setdefault(query.name.text, []).append((source, str(path)))
     if name is None:
         raise InvalidArgument(
