@@ -169,7 +169,7 @@ def query_source(name: str | None, file: str | None, text: str | None) -> str | 
     if file is not None and text is not None:
         options.usage("give the query by --query FILE or by -e TEXT, not both")
     if text is not None:
-        return text if text.strip() else "\n"
+        return f"{text}\n"  # a text that ends a line is never taken for the name of a file
     if file is not None:
         return options.named_file(file)
     stored = os.environ.get(QUERIES_VARIABLE)
