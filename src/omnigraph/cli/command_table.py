@@ -93,6 +93,13 @@ ENTRIES = {
 }
 """In the order in which help shows them."""
 
+PAGED = frozenset(
+    """
+    query lint explain analytics snapshot branch tag commit log diff changes schema index recovery fsck stats
+""".split()  # noqa: SIM905
+)
+"""Commands whose long output goes through a pager on a terminal."""
+
 
 class LazyGroup(TyperGroup):
     """The group of all commands. Those that nobody runs are known by name and summary only."""

@@ -14,7 +14,7 @@ from typing import Annotated, TextIO
 
 import typer
 
-from omnigraph.cli.command_table import LazyGroup
+from omnigraph.cli.command_table import PAGED, LazyGroup
 from omnigraph.cli.failures import (
     FAILED,
     INTERRUPTED,
@@ -26,6 +26,7 @@ from omnigraph.cli.failures import (
     report_unexpected,
 )
 from omnigraph.cli.output import note
+from omnigraph.cli.pager import paged
 from omnigraph.cli.startup import without_pandas
 from omnigraph.errors import OmnigraphError, Unsupported
 
@@ -49,6 +50,7 @@ def root(
     trace_io: Annotated[
         bool, typer.Option("--trace-io", help="Count the calls and requests to storage, on stderr.")
     ] = False,
+    no_pager: Annotated[bool, typer.Option("--no-pager", help="Write long output to the terminal itself.")] = False,
 ) -> None:
     """A versioned property-graph lakehouse: typed nodes and edges with branches, commits and time travel."""
     if trace_io:
@@ -56,6 +58,8 @@ def root(
     if context.invoked_subcommand is not None:
         if json:
             raise UsageError("--json belongs after the command")
+        if context.invoked_subcommand in PAGED and not no_pager:
+            context.with_resource(paged())
         return
     if show_version:
         from omnigraph.cli.commands.version import version

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from omnigraph.cli import options
 from omnigraph.cli.failures import FAILED, report
-from omnigraph.cli.formats import FORMATS
+from omnigraph.cli.formats import FORMATS, print_result, rows_shown
 from omnigraph.cli.output import note, print_line, print_table
 from omnigraph.errors import InvalidArgument, OmnigraphError
 
@@ -110,7 +110,7 @@ class Repl:
         given = self._params_of(query, name)
         if self._mode == "rows":
             result = self.graph.query(query, name, given, branch=self.branch, snapshot=target)
-            FORMATS[self.format](result)
+            print_result(result, self.format, rows_shown(None, all_rows=False))
         else:
             analyze = self._mode == "analyze"
             print_line(str(self.graph.explain(query, name, given, self.branch, target, analyze=analyze)))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from omnigraph.cli import options
-from omnigraph.cli.commands.query import Format, stopped_at_once
+from omnigraph.cli.commands.query import All, Format, chosen_format, stopped_at_once
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -85,15 +85,15 @@ def analytics(
     at: options.At = None,
     store: options.Store = None,
     format: Format = "table",
+    all_rows: All = False,
     engine: options.Workers = options.Engine.auto,
     json: options.Json = False,
 ) -> None:
     """Compute a value of every node at the ends of some edge types, from one snapshot of the graph."""
     from omnigraph.api.query_result import Result
-    from omnigraph.cli.formats import FORMATS
+    from omnigraph.cli.formats import print_result, rows_shown
 
-    if format not in FORMATS:
-        options.usage(f"--format {format} is unknown: use {', '.join(FORMATS)}")
+    shape = chosen_format(format, None, all_rows=all_rows, json=json)
     given = {
         "weight": weight, "source": source or None, "type": type, "damping": damping, "iterations": iterations,
         "tolerance": tolerance, "max_hops": max_hops,
@@ -114,9 +114,8 @@ def analytics(
         last = "degree" if algorithm is Algorithm.degrees else table.column_names[-1]
         table = table.sort_by([(last, "descending"), ("type", "ascending"), ("id", "ascending")]).slice(0, top)
     shown = None if at is not None else branch or "main"
-    FORMATS["json" if json else format](
-        Result(table, algorithm.value, target, shown, target if shown is None else None)
-    )
+    result = Result(table, algorithm.value, target, shown, target if shown is None else None)
+    print_result(result, shape, rows_shown(top, all_rows=all_rows))
 
 
 def _computed(

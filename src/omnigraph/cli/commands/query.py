@@ -40,6 +40,11 @@ Format = Annotated[str, typer.Option("--format", metavar="FORMAT", help="table, 
 Engine = Annotated[
     str, typer.Option("--engine", metavar="ENGINE", help="arrow (this process) or spark: the rows are the same.")
 ]
+Limit = Annotated[
+    int | None,
+    typer.Option("--limit", min=1, metavar="N", help="Show the first N rows; 50 on a terminal.", show_default=False),
+]
+All = Annotated[bool, typer.Option("--all", help="Show all rows, also on a terminal.")]
 SchemaFile = Annotated[
     str | None, typer.Option("--schema", metavar="FILE", help="Check against a .pg file.", show_default=False)
 ]
@@ -56,21 +61,21 @@ def query(
     at: options.At = None,
     store: options.Store = None,
     format: Format = "table",
+    limit: Limit = None,
+    all_rows: All = False,
     engine: Engine = "arrow",
     json: options.Json = False,
 ) -> None:
     """Answer a query from one snapshot of the graph."""
-    from omnigraph.cli.formats import FORMATS, STREAMED
+    from omnigraph.cli.formats import STREAMED, print_result, rows_shown
 
-    if format not in FORMATS:
-        options.usage(f"--format {format} is unknown: use {', '.join(FORMATS)}")
+    shape = chosen_format(format, limit, all_rows=all_rows, json=json)
     source = query_source(name, file, text)
     given = query_params(params, params_file)
     graph = options.open_to_read(None, store)
     snapshot = options.snapshot_of(graph, branch, at)
     shown_branch = branch or (None if at is not None else "main")
     target = snapshot.commit_id if at is not None else None
-    shape = "json" if json else format
     with stopped_at_once():
         if shape in STREAMED and engine in ("auto", "arrow"):
             STREAMED[shape](graph.stream(source, name, given, branch=shown_branch, snapshot=target))
@@ -78,7 +83,19 @@ def query(
         result = graph.query(
             source, name, given, branch=shown_branch, snapshot=target, engine=cast("EngineName", engine)
         )
-    FORMATS[shape](result)
+    print_result(result, shape, rows_shown(limit, all_rows=all_rows))
+
+
+def chosen_format(format: str, limit: int | None, *, all_rows: bool, json: bool) -> str:
+    """What `--format`, `--json` and `--limit` say together."""
+    from omnigraph.cli.formats import CUT, FORMATS
+
+    if format not in FORMATS:
+        options.usage(f"--format {format} is unknown: use {', '.join(FORMATS)}")
+    shape = "json" if json else format
+    if limit is not None and (all_rows or shape not in CUT):
+        options.usage(f"--limit is for {' and '.join(CUT)}, and without --all: write `limit {limit}` in the query")
+    return shape
 
 
 def lint(
