@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Self
 
 PROGRAM = Path(sys.executable).with_name("omnigraph")
-PATIENCE = 90
+PATIENCE = 30
 IN_SESSION = """
 import fcntl, os, sys, termios
 os.setsid()
@@ -36,7 +36,9 @@ class Terminal:
     ) -> None:
         self._control, terminal = pty.openpty()
         fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
-        kept = {k: v for k, v in os.environ.items() if k not in ("PAGER", "OMNIGRAPH_PAGER", "LESS", "COLUMNS", "LINES")}
+        kept = {
+            k: v for k, v in os.environ.items() if k not in ("PAGER", "OMNIGRAPH_PAGER", "LESS", "COLUMNS", "LINES")
+        }
         self.process = subprocess.Popen(
             [sys.executable, "-c", IN_SESSION, program, *map(str, arguments)],
             stdin=terminal, stdout=terminal, stderr=terminal,

@@ -35,7 +35,7 @@ BUDGETS = (
     Budget(("--version",), ours=30, all=420, never=("lance", "lark", "omnigraph.graph")),
     Budget(("branch", "list"), ours=280, all=820, never=("lark",)),
     Budget(("query", "-e", QUERY), ours=295, all=900),
-    Budget(("mutate", "-e", "query m() { insert Person { name: \"Eve\" } }"), ours=300, all=900),
+    Budget(("mutate", "-e", 'query m() { insert Person { name: "Eve" } }'), ours=300, all=900),
     Budget(("load", "--data", "people.jsonl", "--mode", "append"), ours=300, all=900, never=("lark",)),
 )
 
