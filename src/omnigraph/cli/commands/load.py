@@ -13,6 +13,7 @@ import typer
 
 from omnigraph.cli import file_options as files
 from omnigraph.cli import options
+from omnigraph.cli.failures import MAX_SHOWN, listing
 from omnigraph.cli.output import commit_json, counted, note, print_json, print_line
 
 if TYPE_CHECKING:
@@ -60,6 +61,9 @@ Rejects = Annotated[str | None, _option("--rejects", metavar="FILE", help="Leave
 MaxErrors = Annotated[
     int | None, _option("--max-errors", min=0, metavar="N", help="With --rejects: give up after N bad rows.")
 ]
+MaxShown = Annotated[
+    int, typer.Option("--max-shown", min=1, metavar="N", help="List at most N problems of a load that is refused.")
+]
 IgnoreUnknown = Annotated[
     bool, _option("--ignore-unknown", help="Skip columns that a type does not have (CSV, Parquet, Arrow).")
 ]
@@ -91,6 +95,7 @@ def load(
     dry_run: DryRun = False,
     rejects: Rejects = None,
     max_errors: MaxErrors = None,
+    max_shown: MaxShown = MAX_SHOWN,
     ignore_unknown: IgnoreUnknown = False,
     key: Key = None,
     dedupe_edges: DedupeEdges = False,
@@ -120,7 +125,7 @@ def load(
 
         require_writable(rejects)
     graph = options.open_to_write("load", where, quiet=quiet)
-    with _listener(engine, source, show=not quiet) as advance:
+    with listing(max_shown, json=json), _listener(engine, source, show=not quiet) as advance:
         result = graph.load(
             source, mode=mode.value, branch=branch, from_branch=base, actor=actor, message=message,
             engine=engine.value, expect_head=if_commit, progress=advance, dry_run=dry_run,
