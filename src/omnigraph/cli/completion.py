@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from omnigraph.graph import Graph
 
 STORE_VARIABLE = "OMNIGRAPH_STORE"
+QUERIES_VARIABLE = "OMNIGRAPH_QUERIES"
 
 
 def branches(context: typer.Context, incomplete: str) -> list[str]:
@@ -34,6 +35,31 @@ def targets(context: typer.Context, incomplete: str) -> list[str]:
 def types(context: typer.Context, incomplete: str) -> list[str]:
     """Types of nodes and edges, at the head of main."""
     return _offered(context, incomplete, lambda graph: [entity.name for entity in graph.catalog().entity_types])
+
+
+def edge_types(context: typer.Context, incomplete: str) -> list[str]:
+    """Types of edges."""
+    return _offered(context, incomplete, lambda graph: graph.catalog().edges)
+
+
+def queries(context: typer.Context, incomplete: str) -> list[str]:
+    """Queries of the file or directory of `--query`, or else of the environment."""
+    path = context.params.get("file") or os.environ.get(QUERIES_VARIABLE)
+    if not path or context.params.get("text"):
+        return []
+    from omnigraph.handles.queries import stored_queries
+
+    try:
+        return [name for name in stored_queries(path) if name.startswith(incomplete)]
+    except OmnigraphError:
+        return []
+
+
+def formats(context: typer.Context, incomplete: str) -> list[str]:
+    """Formats of results."""
+    from omnigraph.cli.formats import FORMATS
+
+    return [name for name in FORMATS if name.startswith(incomplete)]
 
 
 def _offered(context: typer.Context, incomplete: str, find: Callable[[Graph], Iterable[str]]) -> list[str]:

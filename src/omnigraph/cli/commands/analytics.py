@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from omnigraph.cli import options
+from omnigraph.cli import completion, options
 from omnigraph.cli.commands.query import All, Format, chosen_format, stopped_at_once
 
 if TYPE_CHECKING:
@@ -37,7 +37,13 @@ _TAKES = {
 
 Edges = Annotated[
     list[str],
-    typer.Option("--edge", metavar="TYPE", help="An edge type to follow. May be repeated.", show_default=False),
+    typer.Option(
+        "--edge",
+        metavar="TYPE",
+        help="An edge type to follow. May be repeated.",
+        show_default=False,
+        autocompletion=completion.edge_types,
+    ),
 ]
 Weight = Annotated[
     str | None,
@@ -48,7 +54,10 @@ Source = Annotated[
     typer.Option("--source", metavar="ID", help="A node to start from. May be repeated.", show_default=False),
 ]
 SourceType = Annotated[
-    str | None, typer.Option("--type", metavar="TYPE", help="The type of the sources.", show_default=False)
+    str | None,
+    typer.Option(
+        "--type", metavar="TYPE", help="The type of the sources.", show_default=False, autocompletion=completion.types
+    ),
 ]
 Damping = Annotated[
     float | None, typer.Option("--damping", metavar="P", help="How likely a walk goes on; 0.85.", show_default=False)

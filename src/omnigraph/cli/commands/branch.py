@@ -32,7 +32,12 @@ def create(
     *,
     base: Annotated[
         str,
-        typer.Option("--from", metavar="TARGET", help="What it begins with: a TARGET as for --at."),
+        typer.Option(
+            "--from",
+            metavar="TARGET",
+            help="What it begins with: a TARGET as for --at.",
+            autocompletion=completion.targets,
+        ),
     ] = "main",
     store: options.Store = None,
     quiet: options.Quiet = False,
@@ -114,7 +119,10 @@ def merge(
         ),
     ],
     *,
-    into: Annotated[str, typer.Option("--into", metavar="TARGET", help="The branch to merge into.")] = "main",
+    into: Annotated[
+        str,
+        typer.Option("--into", metavar="TARGET", help="The branch to merge into.", autocompletion=completion.branches),
+    ] = "main",
     strategy: Annotated[
         list[str] | None,
         typer.Option(

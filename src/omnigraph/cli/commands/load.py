@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from omnigraph.cli import completion, options
 from omnigraph.cli import file_options as files
-from omnigraph.cli import options
 from omnigraph.cli.failures import MAX_SHOWN, listing
 from omnigraph.cli.output import commit_json, counted, note, print_json, print_line
 
@@ -38,7 +38,8 @@ Files = Annotated[
     _option("--data", metavar="FILE", help="JSON lines, or files named after their type; - reads stdin."),
 ]
 NodeFiles = Annotated[
-    list[str] | None, _option("--node", metavar="TYPE=FILE", help="A file of one node type; may be repeated.")
+    list[str] | None,
+    _option("--node", metavar="TYPE=FILE", help="A file of one node type; may be repeated."),
 ]
 EdgeFiles = Annotated[
     list[str] | None,
@@ -48,9 +49,17 @@ HowToMeet = Annotated[
     Mode,
     _option("--mode", help="append refuses ids that exist, merge replaces them, overwrite replaces whole types."),
 ]
-Where = Annotated[str, typer.Option("--branch", metavar="BRANCH", help="Where to commit.")]
+Where = Annotated[
+    str, typer.Option("--branch", metavar="BRANCH", help="Where to commit.", autocompletion=completion.branches)
+]
 From = Annotated[
-    str | None, _option("--from", metavar="BASE", help="Fork the branch from here when it does not exist.")
+    str | None,
+    _option(
+        "--from",
+        metavar="BASE",
+        help="Fork the branch from here when it does not exist.",
+        autocompletion=completion.targets,
+    ),
 ]
 Message = Annotated[str | None, _option("--message", metavar="TEXT", help="Says why, in the history.")]
 IfCommit = Annotated[

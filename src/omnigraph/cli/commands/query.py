@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from omnigraph.cli import options
+from omnigraph.cli import completion, options
+from omnigraph.cli.completion import QUERIES_VARIABLE
 from omnigraph.cli.failures import FAILED
 from omnigraph.cli.output import counted, print_json, print_line
 from omnigraph.errors import InvalidArgument
@@ -25,8 +26,12 @@ if TYPE_CHECKING:
     from omnigraph.query.lint import QueryLint
     from omnigraph.schema.catalog import Catalog
 
-QUERIES_VARIABLE = "OMNIGRAPH_QUERIES"
-Name = Annotated[str | None, typer.Argument(metavar="[NAME]", help="Which query of the file.", show_default=False)]
+Name = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[NAME]", help="Which query of the file.", show_default=False, autocompletion=completion.queries
+    ),
+]
 File = Annotated[
     str | None,
     typer.Option("--query", metavar="FILE", help="A .gq file, or a directory of them.", show_default=False),
@@ -36,7 +41,12 @@ Params = Annotated[str | None, typer.Option("--params", metavar="JSON", help="Pa
 ParamsFile = Annotated[
     str | None, typer.Option("--params-file", metavar="FILE", help="Parameters as a JSON file.", show_default=False)
 ]
-Format = Annotated[str, typer.Option("--format", metavar="FORMAT", help="table, kv, csv, jsonl, json or arrow.")]
+Format = Annotated[
+    str,
+    typer.Option(
+        "--format", metavar="FORMAT", help="table, kv, csv, jsonl, json or arrow.", autocompletion=completion.formats
+    ),
+]
 Engine = Annotated[
     str, typer.Option("--engine", metavar="ENGINE", help="arrow (this process) or spark: the rows are the same.")
 ]

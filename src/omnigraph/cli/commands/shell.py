@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from omnigraph.cli import options
+from omnigraph.cli import completion, options
 
 
 def shell(
@@ -16,7 +16,10 @@ def shell(
     *,
     branch: options.Branch = None,
     at: options.At = None,
-    format: Annotated[str, typer.Option("--format", metavar="FORMAT", help="How results are shown.")] = "table",
+    format: Annotated[
+        str,
+        typer.Option("--format", metavar="FORMAT", help="How results are shown.", autocompletion=completion.formats),
+    ] = "table",
     history: Annotated[
         str, typer.Option("--history", metavar="FILE", help="Where lines are remembered; empty for nowhere.")
     ] = "~/.omnigraph_history",
