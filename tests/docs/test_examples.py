@@ -156,5 +156,5 @@ def test_every_command_and_option_is_on_the_page(command: str, words: set[str]) 
 
 def test_the_page_describes_no_command_that_does_not_exist() -> None:
     known = {name for name, _ in commands()}
-    general = {"Which graph", "Options of every command", "Targets", "Exit codes"}
+    general = {"Which graph", "Options of every command", "On a terminal", "Targets", "Exit codes"}
     assert set(SECTIONS) == known | general

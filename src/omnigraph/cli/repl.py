@@ -19,7 +19,7 @@ import typer
 
 from omnigraph.cli import options
 from omnigraph.cli.failures import FAILED, report
-from omnigraph.cli.formats import FORMATS, print_result, rows_shown
+from omnigraph.cli.formats import FORMATS, TERMINAL_ROWS, Part, print_result
 from omnigraph.cli.output import clean, note, print_line, print_table
 from omnigraph.cli.pager import paged
 from omnigraph.cli.prompts import is_confirmed
@@ -39,20 +39,20 @@ WORDS = (
 HELP = r"""a statement is `query ... { ... }`, or only its inside: match { ... } return { ... }
 a blank line or a ; ends it
 
-\branch NAME     read and change a branch            \at TARGET       read a tag, commit, moment ...; alone: main
+\branch NAME     read and change a branch             \at TARGET       read a tag, commit, moment ...; alone: main
 \params JSON     parameters of the next queries       \format FORMAT   table, kv, csv, jsonl, json
 \use PATH        run stored queries by name           \run NAME        run a stored query
 \explain         show plans instead of results        \analyze         run, and show what each operator did
 \timing          show how long answers take           \confirm         ask before mutations, or do not
-\types           types and how many rows they have    \schema          the schema of the graph
-\branches        all branches                         \tags            all tags
-\queries         the queries of \use                  \help            this
-\quit            leave"""
+\limit N         show N rows of a table; alone: all   \types           types and how many rows they have
+\schema          the schema of the graph              \branches        all branches
+\tags            all tags                             \queries         the queries of \use
+\help            this                                 \quit            leave"""
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
-    """How a session treats its user: who commits, and whether it asks before mutations and pages its answers."""
+class ShellSettings:
+    """Who commits, and whether a session asks before mutations and pages its answers."""
 
     actor: str | None = None
     confirms: bool = False
@@ -64,14 +64,15 @@ class Repl:
 
     def __init__(
         self, graph: Graph, *, branch: str | None = None, at: str | None = None, format: str = "table",
-        manner: Manner | None = None,
+        settings: ShellSettings | None = None,
     ) -> None:  # fmt: skip
         self.graph = graph
         self.branch = branch
         self.at = at
         self.format = format
-        self._manner = manner or Manner()
-        self._confirms = self._manner.confirms
+        self._settings = settings or ShellSettings()
+        self._confirms = self._settings.confirms
+        self._limit = TERMINAL_ROWS if sys.stdout.isatty() else None
         self._writable: Graph | None = None
         self._params: dict[str, Any] = {}
         self._mode = "rows"
@@ -83,6 +84,7 @@ class Repl:
             "at": self._set_at,
             "params": self._set_params,
             "format": self._set_format,
+            "limit": self._set_limit,
             "use": self._set_stored,
             "run": lambda name: self._answer(options.named_file(self._need_stored()), name),
             "explain": lambda _: self._set_mode("explain"),
@@ -130,7 +132,7 @@ class Repl:
         return sorted({*WORDS, *names, *(f"\\{name}" for name in (*self._commands, "quit"))})
 
     def _do(self, statement: str) -> None:
-        with paged() if self._manner.pages else nullcontext():
+        with paged() if self._settings.pages else nullcontext():
             if not statement.startswith("\\"):
                 self._answer_text(statement)
                 return
@@ -164,7 +166,7 @@ class Repl:
         target = None if self.at is None else self.graph.snapshot(self.at).commit_id
         if self._mode == "rows":
             result = self.graph.query(text, name, given, branch=self.branch, snapshot=target)
-            print_result(result, self.format, rows_shown(None, all_rows=False))
+            print_result(result, self.format, Part(self._limit, "\\limit N shows N, \\limit alone all"))
             return
         analyze = self._mode == "analyze"
         print_line(str(self.graph.explain(text, name, given, self.branch, target, analyze=analyze)))
@@ -184,7 +186,7 @@ class Repl:
             return
         if self._writable is None:
             self._writable = Graph.open(self.graph.uri)
-        actor = self._manner.actor
+        actor = self._settings.actor
         print_mutation(self._writable.mutate(text, name, given, branch=branch, actor=actor), actor)
 
     def _parsed(self, text: str | Path, name: str | None) -> ast.Query | None:
@@ -220,6 +222,11 @@ class Repl:
         if name not in FORMATS:
             raise InvalidArgument(f"there is no format {name!r}", hint=f"use {', '.join(FORMATS)}")
         self.format = name
+
+    def _set_limit(self, text: str) -> None:
+        if text and not (text.isdecimal() and int(text) > 0):
+            raise InvalidArgument(f"{text!r} is no number of rows", hint="\\limit N, or \\limit alone for all")
+        self._limit = int(text) if text else None
 
     def _set_stored(self, path: str) -> None:
         from omnigraph.write.user_files import exists

@@ -129,6 +129,15 @@ def test_long_answers_are_paged(graph: Graph, tmp_path: Path) -> None:
         terminal.until("graph:main>")
         terminal.enter(ALL)
         terminal.until("PAGED n059.*graph:main>")
+        for limit, last in (
+            ("\\format table", r"\.\.\. 12 more rows: .limit N shows N"),
+            ("\\limit 2", r"\.\.\. 60 more rows"),
+            ("\\limit", "PAGED n059"),
+        ):
+            terminal.enter(limit)
+            terminal.until("graph:main>")
+            terminal.enter(ALL)
+            terminal.until(f"{last}.*graph:main>")
 
 
 def test_a_script_changes_a_branch_without_a_question(cli: Cli, graph: Graph, tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ def analytics(
 ) -> None:
     """Compute a value of every node at the ends of some edge types, from one snapshot of the graph."""
     from omnigraph.api.query_result import Result
-    from omnigraph.cli.formats import print_result, rows_shown
+    from omnigraph.cli.formats import part_shown, print_result
 
     shape = chosen_format(format, None, all_rows=all_rows, json=json)
     given = {
@@ -124,7 +124,7 @@ def analytics(
         table = table.sort_by([(last, "descending"), ("type", "ascending"), ("id", "ascending")]).slice(0, top)
     shown = None if at is not None else branch or "main"
     result = Result(table, algorithm.value, target, shown, target if shown is None else None)
-    print_result(result, shape, rows_shown(top, all_rows=all_rows))
+    print_result(result, shape, part_shown(top, "--all shows them", all_rows=all_rows))
 
 
 def _computed(

@@ -77,7 +77,7 @@ def query(
     json: options.Json = False,
 ) -> None:
     """Answer a query from one snapshot of the graph."""
-    from omnigraph.cli.formats import STREAMED, print_result, rows_shown
+    from omnigraph.cli.formats import STREAMED, part_shown, print_result
 
     shape = chosen_format(format, limit, all_rows=all_rows, json=json)
     source = query_source(name, file, text)
@@ -93,7 +93,7 @@ def query(
         result = graph.query(
             source, name, given, branch=shown_branch, snapshot=target, engine=cast("EngineName", engine)
         )
-    print_result(result, shape, rows_shown(limit, all_rows=all_rows))
+    print_result(result, shape, part_shown(limit, "--all shows them, --limit N the first N", all_rows=all_rows))
 
 
 def chosen_format(format: str, limit: int | None, *, all_rows: bool, json: bool) -> str:

@@ -31,7 +31,7 @@ def shell(
     """Ask queries interactively; the shell's own commands begin with a backslash, help among them."""
     from omnigraph.cli.formats import FORMATS
     from omnigraph.cli.prompts import typed_statements
-    from omnigraph.cli.repl import Manner, Repl
+    from omnigraph.cli.repl import Repl, ShellSettings
     from omnigraph.cli.statements import statements
 
     if format not in FORMATS:
@@ -40,6 +40,6 @@ def shell(
     options.snapshot_of(graph, branch, at)
     is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     pages = is_terminal and not context.find_root().params.get("no_pager")
-    manner = Manner(actor=actor, confirms=is_terminal and not yes, pages=pages)
-    repl = Repl(graph, branch=branch, at=at, format="json" if json else format, manner=manner)
+    settings = ShellSettings(actor=actor, confirms=is_terminal and not yes, pages=pages)
+    repl = Repl(graph, branch=branch, at=at, format="json" if json else format, settings=settings)
     raise typer.Exit(repl.run(typed_statements(repl, history) if is_terminal else statements(sys.stdin)))
