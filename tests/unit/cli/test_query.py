@@ -172,6 +172,7 @@ def test_a_text_is_never_a_file_name(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "all.gq").write_text("query all() { match { $p: Person } return { $p.name } }")
     (tmp_path / "folder").mkdir()
-    for text in ("all.gq", "folder", str(tmp_path / "all.gq"), "", "nowhere.gq"):
+    for text in ("all.gq", "folder", str(tmp_path / "all.gq"), "nowhere.gq"):
         done = cli(command, "-e", text, "--store", graph.uri, "--json")
         assert (done.code, done.json["code"]) == (1, "parse_error"), text
+    assert "holds no query" in cli(command, "-e", "", "--store", graph.uri).err

@@ -110,6 +110,12 @@ ResolutionFile = Annotated[
 ]
 
 
+Into = Annotated[
+    str,
+    typer.Option("--into", metavar="TARGET", help="The branch to merge into.", autocompletion=completion.branches),
+]
+
+
 @app.command("merge")
 def merge(
     source: Annotated[
@@ -119,10 +125,7 @@ def merge(
         ),
     ],
     *,
-    into: Annotated[
-        str,
-        typer.Option("--into", metavar="TARGET", help="The branch to merge into.", autocompletion=completion.branches),
-    ] = "main",
+    into: Into = "main",
     strategy: Annotated[
         list[str] | None,
         typer.Option(
