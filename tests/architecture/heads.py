@@ -56,7 +56,7 @@ ALLOWED = {
     ("versioning/repository.py", "at_commit", "self.commit"): "finds a commit by its id",
     ("storage/columns.py", "_with_values", "fragment.merge_columns"): "committed detached",
     ("cli/commands/pipeline.py", "", "progress.update"): "a progress bar",
-    ("cli/startup.py", "import_arrow", "sys.meta_path.insert"): "a list of Python's",
+    ("cli/startup.py", "without_pandas", "sys.meta_path.insert"): "a list of Python's",
     ("write/inputs/change_events.py", "", "self.delete"): "values of a column that mean a delete",
     ("pipeline/cdc_frames.py", "", "self._cdc.delete"): "values of a column that mean a delete",
 }  # fmt: skip

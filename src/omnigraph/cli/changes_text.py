@@ -12,6 +12,7 @@ from omnigraph.json_values import json_value
 if TYPE_CHECKING:
     from omnigraph.api.changes import EntityChange
     from omnigraph.api.conflicts import Conflict
+    from omnigraph.api.results import MutationResult
 
 MARKS = {"insert": "+", "update": "~", "delete": "-"}
 
@@ -98,3 +99,13 @@ def _text(value: Any) -> str:
 def conflict_count(number: int) -> str:
     """`1 conflict`, `2 conflicts`."""
     return counted(number, "conflict")
+
+
+def print_mutation(result: MutationResult, actor: str | None) -> None:
+    """What a mutation did to its branch."""
+    if result.replayed and result.commit is not None:
+        print_line(f"done before, as commit {result.commit.graph_commit_id}")
+        return
+    by = "" if actor is None else f" as {clean(actor)}"
+    counts = f"{counted(result.affected_nodes, 'node')}, {counted(result.affected_edges, 'edge')}"
+    print_line(f"changed {result.branch} via {result.query_name}: {counts}{by}")

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from omnigraph.cli.startup import import_arrow
 from omnigraph.errors import OmnigraphError
 
 if TYPE_CHECKING:
     from omnigraph.graph import Graph
 
 STORE_VARIABLE = "OMNIGRAPH_STORE"
+QUERIES_VARIABLE = "OMNIGRAPH_QUERIES"
 
 
 def branches(context: typer.Context, incomplete: str) -> list[str]:
@@ -37,12 +37,36 @@ def types(context: typer.Context, incomplete: str) -> list[str]:
     return _offered(context, incomplete, lambda graph: [entity.name for entity in graph.catalog().entity_types])
 
 
+def edge_types(context: typer.Context, incomplete: str) -> list[str]:
+    """Types of edges."""
+    return _offered(context, incomplete, lambda graph: graph.catalog().edges)
+
+
+def queries(context: typer.Context, incomplete: str) -> list[str]:
+    """Queries of the file or directory of `--query`, or else of the environment."""
+    path = context.params.get("file") or os.environ.get(QUERIES_VARIABLE)
+    if not path or context.params.get("text"):
+        return []
+    from omnigraph.handles.texts import stored_queries
+
+    try:
+        return [name for name in stored_queries(path) if name.startswith(incomplete)]
+    except OmnigraphError:
+        return []
+
+
+def formats(context: typer.Context, incomplete: str) -> list[str]:
+    """Formats of results."""
+    from omnigraph.cli.formats import FORMATS
+
+    return [name for name in FORMATS if name.startswith(incomplete)]
+
+
 def _offered(context: typer.Context, incomplete: str, find: Callable[[Graph], Iterable[str]]) -> list[str]:
     """Names that begin with what was typed. A graph that cannot be read offers none: a shell shows no errors here."""
     uri = context.params.get("uri") or context.params.get("store") or os.environ.get(STORE_VARIABLE)
     if not uri:
         return []
-    import_arrow()
     from omnigraph.graph import Graph
 
     try:

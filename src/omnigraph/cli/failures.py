@@ -14,15 +14,19 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol, cast
 
 import typer
 
-from omnigraph.cli.output import note, print_json
-from omnigraph.errors import ArgumentRefused, InvalidArgument, OmnigraphError, PreconditionFailed
+from omnigraph.cli.output import counted, note, print_json
+from omnigraph.errors import ArgumentRefused, InvalidArgument, OmnigraphError, PreconditionFailed, Violation
 
 TRACEBACK_VARIABLE = "OMNIGRAPH_TRACEBACK"
 FAILED, MISUSED, INTERRUPTED = 1, 2, 130
+MAX_SHOWN = 20
+"""How many wrong rows are listed, unless the command line says otherwise."""
 EXIT_CODES: tuple[tuple[type[OmnigraphError], int], ...] = ((PreconditionFailed, 4), (OmnigraphError, FAILED))
 
 # Typer 0.15 raises the errors of click, later ones their own copies: the ancestors of a name that both export are
@@ -45,8 +49,8 @@ OPTIONS = {
 """Arguments of the facade that have another name on the command line."""
 
 
-def report(error: OmnigraphError, *, json: bool) -> int:
-    """Show an error of the library; returns the exit code."""
+def report(error: OmnigraphError, *, json: bool, max_shown: int = MAX_SHOWN) -> int:
+    """Show an error of the library, with what else is wrong with the rows; returns the exit code."""
     if isinstance(error, ArgumentRefused):
         option = OPTIONS.get(error.argument, f"--{error.argument.replace('_', '-')}")
         error = InvalidArgument(f"{option} {error.says}", hint=error.hint)
@@ -54,8 +58,28 @@ def report(error: OmnigraphError, *, json: bool) -> int:
         print_json(error.as_dict())
     else:
         note(f"error: {error}")
+        _list_others(getattr(error, "violations", ()), max_shown)
     _trace(error)
     return next(code for kind, code in EXIT_CODES if isinstance(error, kind))
+
+
+def _list_others(violations: Sequence[Violation], max_shown: int) -> None:
+    """The violations after the first, which the error itself tells."""
+    shown = violations[1:max_shown]
+    for each in shown:
+        note(f"  {each.text}")
+    rest = len(violations) - 1 - len(shown)
+    if rest > 0:
+        note(f"  ... {counted(rest, 'more problem')}")
+
+
+@contextmanager
+def listing(max_shown: int, *, json: bool) -> Iterator[None]:
+    """Show an error that the library raises inside with at most so many violations, and end the command."""
+    try:
+        yield
+    except OmnigraphError as error:
+        raise typer.Exit(report(error, json=json, max_shown=max_shown)) from error
 
 
 def report_misuse(error: Exception, *, json: bool) -> int:

@@ -6,15 +6,37 @@ import csv
 import json
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.cli.output import clean, counted, print_json, print_line
+from omnigraph.cli.output import clean, counted, print_heading, print_json, print_line
 from omnigraph.json_values import json_value
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from omnigraph.api.query_result import Result, ResultStream
 
-MAX_CELL = 80
+TERMINAL_ROWS = 50
+"""Rows of a table on a terminal, unless the command line says otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """How many rows of a result people are shown, None for all, and what they do to see more."""
+
+    limit: int | None = None
+    remedy: str = "--all shows them"
+
+
+WHOLE = Part()
+
+
+def part_shown(limit: int | None, remedy: str, *, all_rows: bool = False) -> Part:
+    """The part of a table to show. Without a limit that is all of it, but on a terminal."""
+    if all_rows:
+        return WHOLE
+    return Part(TERMINAL_ROWS if limit is None and sys.stdout.isatty() else limit, remedy)
 
 
 def envelope(result: Result) -> dict[str, Any]:
@@ -48,35 +70,50 @@ def cell_text(value: Any) -> str:
     return json.dumps(shown, ensure_ascii=False) if isinstance(shown, (list, dict)) else str(shown)
 
 
-def print_as_table(result: Result) -> None:
-    """A heading, then aligned columns; long cells are cut."""
+def print_as_table(result: Result, part: Part = WHOLE) -> None:
+    """A heading, then aligned columns. On a terminal they fit its width, and long tables are shown in part."""
     from omnigraph.api.query_result import printed_rows
+    from omnigraph.cli.layout import Table, screen
 
-    where = f"branch {result.branch}" if result.branch else f"snapshot {result.snapshot}"
-    print_line(f"{counted(result.row_count, 'row')} from {where} via {result.query_name}")
-    rows = [[_cut(clean(cell_text(v))) for v in row.values()] for row in printed_rows(result.table)]
+    _print_origin(result)
+    terminal = screen()
+    rows = [[clean(cell_text(v)) for v in row.values()] for row in printed_rows(_shown(result, part.limit))]
     if not rows:
         print_line("(no rows)")
         return
-    widths = [max(len(name), *(len(row[i]) for row in rows)) for i, name in enumerate(result.columns)]
-    print_line(" | ".join(name.ljust(w) for name, w in zip(result.columns, widths, strict=True)).rstrip())
+    table = Table(result.columns, rows, gap=" | ")
+    widths = table.widths(terminal.columns if terminal else None)
+    print_heading(table.line(result.columns, widths))
     print_line("-+-".join("-" * w for w in widths))
     for row in rows:
-        print_line(" | ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip())
+        print_line(table.line(row, widths))
+    _print_rest(result, part)
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= MAX_CELL else f"{text[: MAX_CELL - 1]}…"
-
-
-def print_as_kv(result: Result) -> None:
-    """A block per row."""
+def print_as_kv(result: Result, part: Part = WHOLE) -> None:
+    """A block per row, with all of every value."""
     from omnigraph.api.query_result import printed_rows
 
-    for number, row in enumerate(printed_rows(result.table), start=1):
+    for number, row in enumerate(printed_rows(_shown(result, part.limit)), start=1):
         print_line(f"row {number}")
         for name, value in row.items():
             print_line(f"  {name}: {clean(cell_text(value))}")
+    _print_rest(result, part)
+
+
+def _print_origin(result: Result) -> None:
+    where = f"branch {result.branch}" if result.branch else f"snapshot {result.snapshot}"
+    print_line(f"{counted(result.row_count, 'row')} from {where} via {result.query_name}")
+
+
+def _shown(result: Result, limit: int | None) -> pa.Table:
+    """The rows that are shown: all, or the first `limit`."""
+    return result.table if limit is None else result.table.slice(0, limit)
+
+
+def _print_rest(result: Result, part: Part) -> None:
+    if part.limit is not None and result.row_count > part.limit:
+        print_line(f"... {counted(result.row_count - part.limit, 'more row')}: {part.remedy}")
 
 
 def print_as_csv(result: Result | ResultStream) -> None:
@@ -121,9 +158,18 @@ STREAMED: dict[str, Callable[[Result | ResultStream], None]] = {
 }
 """Formats that need only a few rows at a time."""
 
-FORMATS: dict[str, Callable[[Result], None]] = {
-    "table": print_as_table,
-    "kv": print_as_kv,
-    "json": print_as_json,
-    **STREAMED,
-}
+CUT: dict[str, Callable[[Result, Part], None]] = {"table": print_as_table, "kv": print_as_kv}
+"""Formats for people: they can show the first rows only."""
+
+FORMATS = (*CUT, "json", *STREAMED)
+"""The names of all formats."""
+
+
+def print_result(result: Result, format: str, part: Part = WHOLE) -> None:
+    """A result in a format. Those that programs read have all rows, whatever the limit."""
+    if format in CUT:
+        CUT[format](result, part)
+    elif format == "json":
+        print_as_json(result)
+    else:
+        STREAMED[format](result)

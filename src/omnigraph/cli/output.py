@@ -1,6 +1,6 @@
 """What goes to stdout and stderr. Results go to stdout and nothing else does, so that it can always be parsed.
 
-Colours appear on a terminal only. Lines are never folded or cut to a width: an id can always be copied.
+Colours appear on a terminal only, and only there tables are cut to its width: elsewhere a line has all of every value.
 """
 
 from __future__ import annotations
@@ -54,23 +54,27 @@ def print_json(value: Any) -> None:
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """A table with a heading; `(none)` when there is nothing to show."""
-    from rich.table import Table
-    from rich.text import Text
+    from omnigraph.cli.layout import Table, screen
 
-    found = [[Text(clean("-" if cell is None else str(cell))) for cell in row] for row in rows]
+    found = [[clean("-" if cell is None else str(cell)) for cell in row] for row in rows]
     if not found:
         print_line("(none)")
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in columns:
-        table.add_column(name, no_wrap=True)
+    table, terminal = Table(columns, found, gap="  "), screen()
+    widths = table.widths(terminal.columns if terminal else None)
+    print_heading(table.line(columns, widths))
     for row in found:
-        table.add_row(*row)
-    out = console()
-    with out.capture() as captured:
-        out.print(table)
-    # The padding of the last column would be part of the line in a file, and one line too many on a terminal.
-    sys.stdout.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
+        print_line(table.line(row, widths))
+
+
+def print_heading(line: str) -> None:
+    """The first line of a table, bold on a terminal."""
+    if not sys.stdout.isatty():
+        print_line(line)
+        return
+    from rich.text import Text
+
+    print_styled([Text(line, "bold")])
 
 
 def note(text: str) -> None:

@@ -1,7 +1,6 @@
-"""The interactive shell: reads statements, answers them, never stops for an error.
+"""The interactive shell: statements and its own commands, one after another, on an open graph.
 
-A statement is a whole `query name(...) { ... }` over as many lines as it takes, or only the inside of one:
-`match { ... } return { ... }`. A line that begins with a backslash is a command of the shell itself.
+The graph is open for reading; the first mutation opens it for writing too.
 """
 
 from __future__ import annotations
@@ -10,43 +9,71 @@ import json
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
+
+import typer
 
 from omnigraph.cli import options
 from omnigraph.cli.failures import FAILED, report
-from omnigraph.cli.formats import FORMATS
-from omnigraph.cli.output import note, print_line, print_table
-from omnigraph.errors import InvalidArgument, OmnigraphError
+from omnigraph.cli.formats import FORMATS, TERMINAL_ROWS, Part, print_result
+from omnigraph.cli.output import clean, note, print_line, print_table
+from omnigraph.cli.pager import paged
+from omnigraph.cli.prompts import is_confirmed
+from omnigraph.cli.statements import as_query, has_head
+from omnigraph.errors import InvalidArgument, LanguageError, OmnigraphError
+from omnigraph.errors.language import Span
 
 if TYPE_CHECKING:
     from omnigraph.graph import Graph
+    from omnigraph.query import ast
 
-PROMPT, MORE = "gq> ", "... "
 WORDS = (
     "query", "match", "return", "optional", "not", "distinct", "order", "limit", "offset", "having", "shortest",
-    "count", "sum", "avg", "min", "max", "collect", "nearest", "bm25", "search", "match_text", "fuzzy", "rrf",
+    "insert", "update", "set", "delete", "where", "count", "sum", "avg", "min", "max", "collect", "nearest", "bm25",
+    "search", "match_text", "fuzzy", "rrf",
 )  # fmt: skip
-HELP = r"""\branch NAME     read the head of a branch          \at TARGET       read any other state; \at alone: main
+HELP = r"""a statement is `query ... { ... }`, or only its inside: match { ... } return { ... }
+a blank line or a ; ends it
+
+\branch NAME     read and change a branch             \at TARGET       read a tag, commit, moment ...; alone: main
 \params JSON     parameters of the next queries       \format FORMAT   table, kv, csv, jsonl, json
 \use PATH        run stored queries by name           \run NAME        run a stored query
 \explain         show plans instead of results        \analyze         run, and show what each operator did
-\timing          show how long answers take           \schema          the schema of the graph
-\types           types and how many rows they have    \branches        all branches
+\timing          show how long answers take           \confirm         ask before mutations, or do not
+\limit N         show N rows of a table; alone: all   \types           types and how many rows they have
+\schema          the schema of the graph              \branches        all branches
+\tags            all tags                             \queries         the queries of \use
 \help            this                                 \quit            leave"""
+
+
+@dataclass(frozen=True, slots=True)
+class ShellSettings:
+    """Who commits, and whether a session asks before mutations and pages its answers."""
+
+    actor: str | None = None
+    confirms: bool = False
+    pages: bool = False
 
 
 class Repl:
     """The state of one session."""
 
     def __init__(
-        self, graph: Graph, *, branch: str | None = None, at: str | None = None, format: str = "table"
-    ) -> None:
+        self, graph: Graph, *, branch: str | None = None, at: str | None = None, format: str = "table",
+        settings: ShellSettings | None = None,
+    ) -> None:  # fmt: skip
         self.graph = graph
         self.branch = branch
         self.at = at
         self.format = format
+        self._settings = settings or ShellSettings()
+        self._confirms = self._settings.confirms
+        self._limit = TERMINAL_ROWS if sys.stdout.isatty() else None
+        self._writable: Graph | None = None
         self._params: dict[str, Any] = {}
         self._mode = "rows"
         self._timing = False
@@ -57,30 +84,42 @@ class Repl:
             "at": self._set_at,
             "params": self._set_params,
             "format": self._set_format,
+            "limit": self._set_limit,
             "use": self._set_stored,
             "run": lambda name: self._answer(options.named_file(self._need_stored()), name),
             "explain": lambda _: self._set_mode("explain"),
             "analyze": lambda _: self._set_mode("analyze"),
             "timing": lambda _: self._toggle_timing(),
+            "confirm": lambda _: self._toggle_confirmation(),
             "schema": lambda _: print_line(self.graph.schema.show().rstrip("\n")),
             "types": lambda _: self._show_types(),
-            "branches": lambda _: self._show_branches(),
+            "branches": lambda _: self._show_names(branch.name for branch in self.graph.branches.list()),
+            "tags": lambda _: self._show_tags(),
+            "queries": lambda _: self._show_queries(),
             "help": lambda _: print_line(HELP),
         }
 
-    def run(self, lines: Iterator[str]) -> int:
+    @property
+    def place(self) -> str:
+        """The graph and the state that is read: `people.omni:main`, `people.omni@v1`."""
+        name = clean(self.graph.uri.rstrip("/").rpartition("/")[2])
+        return f"{name}@{clean(self.at)}" if self.at is not None else f"{name}:{clean(self.branch or 'main')}"
+
+    def run(self, statements: Iterator[str]) -> int:
         """Answer statement after statement; the exit code says whether the last one of a script failed."""
-        for statement in statements(lines):
+        for statement in statements:
             if statement.strip() in ("\\quit", "\\q", "exit", "quit"):
                 break
             self._failed = False
             try:
-                self._do(statement.strip())
+                self._do(statement)
             except OmnigraphError as error:
                 self._failed = True
                 report(error, json=False)
             except KeyboardInterrupt:
                 note("interrupted")
+            except typer.Exit:  # the pager was left
+                pass
             sys.stdout.flush()
         return FAILED if self._failed else 0
 
@@ -93,39 +132,71 @@ class Repl:
         return sorted({*WORDS, *names, *(f"\\{name}" for name in (*self._commands, "quit"))})
 
     def _do(self, statement: str) -> None:
-        if not statement.startswith("\\"):
-            self._answer(as_query(statement), None)
-            return
-        name, _, rest = statement[1:].partition(" ")
-        command = self._commands.get(name)
-        if command is None:
-            raise InvalidArgument(f"the shell has no command \\{name}", hint="\\help shows them all")
-        command(rest.strip())
+        with paged() if self._settings.pages else nullcontext():
+            if not statement.startswith("\\"):
+                self._answer_text(statement)
+                return
+            name, _, rest = statement[1:].partition(" ")
+            command = self._commands.get(name)
+            if command is None:
+                raise InvalidArgument(f"the shell has no command \\{name}", hint="\\help shows them all")
+            command(rest.strip())
 
-    def _answer(self, query: str | Path, name: str | None) -> None:
-        target = None
-        if self.at is not None:
-            target = self.graph.snapshot(self.at).commit_id
+    def _answer_text(self, statement: str) -> None:
+        """Answer what was typed. Places in errors are those of what was typed, too."""
+        try:
+            self._answer(as_query(statement), None)
+        except LanguageError as error:
+            if error.span is not None and not has_head(statement):
+                error.span = Span(max(1, error.span.line - 1), error.span.column, error.span.width)
+            raise
+
+    def _answer(self, text: str | Path, name: str | None) -> None:
         begun = time.perf_counter()
-        given = self._params_of(query, name)
-        if self._mode == "rows":
-            result = self.graph.query(query, name, given, branch=self.branch, snapshot=target)
-            FORMATS[self.format](result)
+        query = self._parsed(text, name)
+        given = {k: v for k, v in self._params.items() if query is None or k in {p.name.text for p in query.params}}
+        if query is not None and any(_steps(query)) and self._mode == "rows":
+            self._mutate(text, name, given, query)
         else:
-            analyze = self._mode == "analyze"
-            print_line(str(self.graph.explain(query, name, given, self.branch, target, analyze=analyze)))
+            self._read(text, name, given)
         if self._timing:
             print_line(f"{(time.perf_counter() - begun) * 1000:.1f} ms")
 
-    def _params_of(self, query: str | Path, name: str | None) -> dict[str, Any]:
-        """Those of the session's parameters that a query declares."""
+    def _read(self, text: str | Path, name: str | None, given: dict[str, Any]) -> None:
+        target = None if self.at is None else self.graph.snapshot(self.at).commit_id
+        if self._mode == "rows":
+            result = self.graph.query(text, name, given, branch=self.branch, snapshot=target)
+            print_result(result, self.format, Part(self._limit, "\\limit N shows N, \\limit alone all"))
+            return
+        analyze = self._mode == "analyze"
+        print_line(str(self.graph.explain(text, name, given, self.branch, target, analyze=analyze)))
+
+    def _mutate(self, text: str | Path, name: str | None, given: dict[str, Any], query: ast.Query) -> None:
+        """Run a mutation as one commit of the branch, after asking on a terminal."""
+        from omnigraph.cli.changes_text import print_mutation
+        from omnigraph.graph import Graph
+
+        if self.at is not None:
+            raise InvalidArgument(
+                f"{self.place} is read as it was: nothing there can change", hint="choose a branch: \\branch NAME"
+            )
+        branch = self.branch or "main"
+        if self._confirms and not is_confirmed(f"{', '.join(_steps(query))} on {self.place}?"):
+            print_line("nothing was changed")
+            return
+        if self._writable is None:
+            self._writable = Graph.open(self.graph.uri)
+        actor = self._settings.actor
+        print_mutation(self._writable.mutate(text, name, given, branch=branch, actor=actor), actor)
+
+    def _parsed(self, text: str | Path, name: str | None) -> ast.Query | None:
+        """The query that a text or file holds under a name; None when there is not one to choose."""
         from omnigraph.handles.texts import source_of
         from omnigraph.query import parse_queries
 
-        text, path = source_of(query, name)
-        found = [q for q in parse_queries(text, path).queries if name is None or q.name.text == name]
-        declared = {p.name.text for q in found for p in q.params}
-        return {k: v for k, v in self._params.items() if k in declared}
+        source, path = source_of(text, name)
+        found = [q for q in parse_queries(source, path).queries if name is None or q.name.text == name]
+        return found[0] if len(found) == 1 else None
 
     # --- commands -------------------------------------------------------------------------------------------------
 
@@ -152,6 +223,11 @@ class Repl:
             raise InvalidArgument(f"there is no format {name!r}", hint=f"use {', '.join(FORMATS)}")
         self.format = name
 
+    def _set_limit(self, text: str) -> None:
+        if text and not (text.isdecimal() and int(text) > 0):
+            raise InvalidArgument(f"{text!r} is no number of rows", hint="\\limit N, or \\limit alone for all")
+        self._limit = int(text) if text else None
+
     def _set_stored(self, path: str) -> None:
         from omnigraph.write.user_files import exists
 
@@ -176,9 +252,22 @@ class Repl:
         self._timing = not self._timing
         print_line(f"timing {'on' if self._timing else 'off'}")
 
-    def _show_branches(self) -> None:
-        for branch in self.graph.branches.list():
-            print_line(branch.name)
+    def _toggle_confirmation(self) -> None:
+        self._confirms = not self._confirms
+        print_line(f"asking before mutations {'on' if self._confirms else 'off'}")
+
+    def _show_tags(self) -> None:
+        graph = self.graph
+        self._show_names(tag.name for tag in graph.tags.list())
+
+    def _show_names(self, names: Iterable[str]) -> None:
+        for name in names:
+            print_line(clean(name))
+
+    def _show_queries(self) -> None:
+        from omnigraph.handles.texts import stored_queries
+
+        self._show_names(stored_queries(self._need_stored()))
 
     def _show_types(self) -> None:
         snapshot = options.snapshot_of(self.graph, self.branch, self.at)
@@ -186,86 +275,10 @@ class Repl:
         print_table(["kind", "type", "entities"], rows)
 
 
-def as_query(statement: str) -> str:
-    """A statement as query text: what lacks its head gets one."""
-    return statement if statement.lstrip().startswith("query") else f"query it() {{ {statement} }}"
+def _steps(query: ast.Query) -> Iterator[str]:
+    """What a mutation does, statement by statement: `delete Person`."""
+    from omnigraph.query.ast import Mutation
 
-
-def statements(lines: Iterator[str]) -> Iterator[str]:
-    """Whole statements: a command of the shell, or lines up to balanced braces and the end of a thought.
-
-    A statement ends at a blank line, at a semicolon, or where another one can only begin: after the braces of a
-    `query` closed.
-    """
-    held: list[str] = []
-    for line in lines:
-        bare = line.strip()
-        if not held and (bare.startswith("\\") or bare in ("exit", "quit")):
-            yield bare
-            continue
-        if bare:
-            held.append(line.rstrip().removesuffix(";"))
-        text = "\n".join(held)
-        is_balanced = depth_of(text) <= 0
-        ends = not bare or bare.endswith(";") or text.lstrip().startswith("query")
-        if held and is_balanced and ends:
-            yield text
-            held = []
-    if held:
-        yield "\n".join(held)
-
-
-def depth_of(text: str) -> int:
-    """How many braces are open, those in texts and comments left out."""
-    depth, in_text, escaped = 0, False, False
-    at = 0
-    while at < len(text):
-        mark = text[at]
-        if in_text:
-            in_text = escaped or mark != '"'
-            escaped = mark == "\\" and not escaped
-        elif text.startswith("//", at):
-            end = text.find("\n", at)
-            at = len(text) if end < 0 else end
-        elif mark == '"':
-            in_text = True
-        else:
-            depth += (mark == "{") - (mark == "}")
-        at += 1
-    return depth
-
-
-def plain_lines(stream: TextIO) -> Iterator[str]:
-    """Lines of a pipe or file."""
-    yield from stream
-
-
-def lines_of_terminal(repl: Repl, history: str) -> Iterator[str]:
-    """Lines typed by a person; with prompt_toolkit they can be edited, completed and recalled."""
-    try:
-        from prompt_toolkit import PromptSession
-        from prompt_toolkit.completion import WordCompleter
-        from prompt_toolkit.history import FileHistory, InMemoryHistory
-    except ImportError:
-        note("install `omnigraph[shell]` for history and completion")
-        yield from _typed(input)
-        return
-    remembered: Any = FileHistory(str(Path(history).expanduser())) if history else InMemoryHistory()
-    completer = WordCompleter(repl.words, WORD=False)
-    session: Any = PromptSession(history=remembered, completer=completer, complete_while_typing=False)
-    yield from _typed(session.prompt)
-
-
-def _typed(ask: Callable[[str], str]) -> Iterator[str]:
-    depth = 0
-    while True:
-        try:
-            line = ask(MORE if depth > 0 else PROMPT)
-        except EOFError:
-            return
-        except KeyboardInterrupt:
-            depth = 0
-            yield ""
-            continue
-        depth = max(0, depth + depth_of(line))
-        yield line
+    if isinstance(query.body, Mutation):
+        for statement in query.body.statements:
+            yield f"{type(statement).__name__.lower()} {statement.type.text}"

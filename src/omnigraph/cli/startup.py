@@ -1,9 +1,10 @@
-"""What the program imports before it opens a graph."""
+"""What the program does not import."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from types import ModuleType
 
 
@@ -19,19 +20,21 @@ class _Hidden:
             raise ModuleNotFoundError(f"no module named {name!r}", name=name)
 
 
-def import_arrow() -> None:
-    """Import Arrow's datasets, which Lance needs, without pandas.
+@contextmanager
+def without_pandas(arguments: Sequence[str]) -> Iterator[None]:
+    """Run a command line as if pandas were not installed.
 
-    Where pandas is installed, pyarrow imports it for the first scalar it makes, and that takes longer than everything
-    else that a short command does. Only this program may hide it: it passes no pandas values to Arrow, and Spark, which
-    does, is started by commands that name it. A program that uses omnigraph as a library is left as it is.
+    Where it is, pyarrow imports it for the first scalar it makes, and that takes longer than everything else that a
+    short command does. Only this program may hide it: it passes no pandas values to Arrow, and Spark, which does, is
+    started by commands that name it. A program that has imported Arrow or pandas itself is left as it is.
     """
-    if "pyarrow" in sys.modules or "pandas" in sys.modules or _names_spark(sys.argv):
+    if "pyarrow" in sys.modules or "pandas" in sys.modules or _names_spark(arguments):
+        yield
         return
     hidden = _Hidden("pandas")
     sys.meta_path.insert(0, hidden)
     try:
-        import pyarrow.dataset  # noqa: F401
+        yield
     finally:
         sys.meta_path.remove(hidden)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from omnigraph import query as language
 from omnigraph.errors import InvalidArgument
-from omnigraph.query import parse_queries
 from omnigraph.schema.names import suggest
 from omnigraph.write.user_files import read_text
 
@@ -25,11 +25,7 @@ def source_of(query: str | os.PathLike[str], name: str | None) -> tuple[str, str
 
 def _stored(directory: Path, name: str | None) -> tuple[str, str]:
     """The file of a directory, or of directories below it, that holds a query of that name."""
-    holders: dict[str, list[tuple[str, str]]] = {}
-    for path in sorted(directory.rglob("*.gq")):
-        source, where = text_of(path, "query", ".gq")
-        for query in parse_queries(source, where).queries:
-            holders.setdefault(query.name.text, []).append((source, str(path)))
+    holders = _holders(directory)
     if name is None:
         raise InvalidArgument(
             f"{directory} holds stored queries: {', '.join(sorted(holders)) or 'none'}", hint="name one of them"
@@ -43,6 +39,21 @@ def _stored(directory: Path, name: str | None) -> tuple[str, str]:
             f"`{name}` is stored twice: in {found[0][1]} and in {found[1][1]}", hint="rename or remove one of them"
         )
     return found[0]
+
+
+def stored_queries(path: str) -> list[str]:
+    """The names of the queries of a `.gq` file, or of those in and below a directory."""
+    return sorted(_holders(path if "://" in path else Path(path)))
+
+
+def _holders(where: str | Path) -> dict[str, list[tuple[str, str]]]:
+    """Query names of a file or directory, each with the texts that hold it and their paths."""
+    holders: dict[str, list[tuple[str, str]]] = {}
+    for path in sorted(where.rglob("*.gq")) if isinstance(where, Path) and where.is_dir() else [where]:
+        source, _ = text_of(path, "query", ".gq")
+        for query in language.parse_queries(source, str(path)).queries:
+            holders.setdefault(query.name.text, []).append((source, str(path)))
+    return holders
 
 
 def text_of(source: str | os.PathLike[str], noun: str, suffix: str) -> tuple[str, str | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from omnigraph.query import compile_query
+from omnigraph import query as language
 from omnigraph.query.ir import MutationIR, QueryIR
 from omnigraph.schema.catalog import Catalog
 from omnigraph.storage.bounded_cache import BoundedCache
@@ -21,4 +21,4 @@ class CompiledQueries:
     ) -> QueryIR | MutationIR:
         """The query `name` of a text, compiled once for each schema it is asked under."""
         key = (text, schema_hash, name)
-        return self._known.get_or_make(key, lambda: compile_query(text, catalog, name=name, path=path))
+        return self._known.get_or_make(key, lambda: language.compile_query(text, catalog, name=name, path=path))

@@ -19,6 +19,7 @@ from omnigraph.write.intake import Intake
 from omnigraph.write.sources import Input, Reading
 from omnigraph.write.transaction import WriteTxn
 from omnigraph.write.validation import Findings, Place, Verdict, raise_first, replaced_rows, validate
+from omnigraph.write.validation.beside import faults_beside
 from omnigraph.write.validation.findings import DEFAULT_LIMIT, by_place
 
 APPEND: Final = "append"
@@ -105,12 +106,15 @@ def _admitted(
         unique = UniqueEdges(txn, overwrites=request.mode == OVERWRITE) if request.dedupe_edges else None
         intake = _read(txn, request, found, skipped, unique, sniffed)
         wrong = [*by_place(found), *refused]
-        _require_few(request, wrong)
         deltas = {
             key: mine.delta(upserts=request.mode == MERGE, overwrites=request.mode == OVERWRITE)
             for key, mine in intake.gathered.items()
         }
         replaced = {key: replaced_rows(delta) for key, delta in deltas.items()} if request.mode == MERGE else {}
+        if wrong and request.max_errors is None:
+            single = {key: delta for key, delta in deltas.items() if not replaced.get(key)}
+            raise_first([*wrong, *faults_beside(txn, single, found)])
+        _require_few(request, wrong)
         if any(replaced.values()):
             for key, places in replaced.items():
                 skipped.setdefault(key, set()).update(places)

@@ -86,3 +86,21 @@ def test_export_and_blob(cli: Cli, people: Graph, tmp_path: Path) -> None:
     assert missing.code == 1
     assert "is null" in missing.err
     assert cli("blob", "get", *blob, "--length", "0").code == 2
+
+
+def test_the_command_lists_as_many_as_asked_for(cli: Cli, graph: Graph, tmp_path: Path) -> None:
+    data = tmp_path / "people.csv"
+    data.write_text("name,age\n" + "".join(f"n{i},old\n" for i in range(30)) + "Ada,1\n")
+    load = ("load", graph.uri, "--node", f"Person={data}", "--mode", "append", "--quiet")
+    lines = cli(*load).err.splitlines()
+    assert lines[0].startswith(f"error: {data}:2: ")
+    assert lines[0].endswith("(and 30 more)")
+    assert [line.split(":")[1] for line in lines[2:-1]] == [str(number) for number in range(3, 22)]
+    assert lines[-1] == "  ... 11 more problems"
+    everything = cli(*load, "--max-shown", "100").err.splitlines()
+    assert len(everything) == 32
+    assert everything[-1] == f"  {data}:32: node:Person already has an entity with id 'Ada'"
+    few = cli(*load, "--max-shown", "1")
+    assert (few.code, few.err.splitlines()[2:]) == (1, ["  ... 30 more problems"])
+    assert len(cli(*load, "--max-shown", "1", "--json").json["violations"]) == 31
+    assert cli(*load, "--max-shown", "0").code == 2

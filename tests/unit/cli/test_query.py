@@ -163,3 +163,16 @@ def test_arrow_is_a_stream(graph: Graph, tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, check=True, env=os.environ.copy())
     table = pa.ipc.open_stream(done.stdout).read_all()
     assert table.to_pylist() == [{"p.name": "Ada", "p.age": 36}, {"p.name": "Bob", "p.age": None}]
+
+
+@pytest.mark.parametrize("command", ["query", "mutate", "explain"])
+def test_a_text_is_never_a_file_name(
+    cli: Cli, graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "all.gq").write_text("query all() { match { $p: Person } return { $p.name } }")
+    (tmp_path / "folder").mkdir()
+    for text in ("all.gq", "folder", str(tmp_path / "all.gq"), "nowhere.gq"):
+        done = cli(command, "-e", text, "--store", graph.uri, "--json")
+        assert (done.code, done.json["code"]) == (1, "parse_error"), text
+    assert "holds no query" in cli(command, "-e", "", "--store", graph.uri).err

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
 import json
-import os
-import pty
-import re
-import select
 import subprocess
 import sys
 import time
@@ -18,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from omnigraph import Graph
-from omnigraph.cli.repl import as_query, depth_of, statements
+from omnigraph.cli.statements import as_query, depth_of, statements
 from omnigraph.errors import InvalidArgument, NotFound
 from tests.unit.cli.conftest import Cli
 
@@ -38,8 +33,8 @@ def test_statements_end_where_they_must() -> None:
         "match { $p: Person\n} return { $p }", "\\help", "query a() {\nmatch {} }", "x", "y {\n}",
     ]  # fmt: skip
     assert depth_of('{ "}" // }\n "\\"}" {') == 2
-    assert as_query("match { }") == "query it() { match { } }"
-    assert as_query(ALL) == ALL
+    assert as_query("match { }") == "query it() {\nmatch { }\n}"
+    assert as_query(ALL) == f"{ALL}\n"
 
 
 def test_questions_and_commands(cli: Cli, graph: Graph) -> None:
@@ -124,37 +119,6 @@ def test_batches_and_streams(graph: Graph) -> None:
     result = graph.query(ALL)
     assert [batch.num_rows for batch in result.to_batches(1)] == [1, 1]
     assert result.to_reader().read_all().equals(result.to_arrow())
-
-
-def read_until(control: int, wanted: bytes) -> bytes:
-    """What a terminal shows until a pattern is seen."""
-    seen = b""
-    while not re.search(wanted, seen, re.DOTALL):
-        assert select.select([control], [], [], 60)[0], seen
-        seen += os.read(control, 4096)
-    return seen
-
-
-@pytest.mark.processes
-def test_a_terminal(graph: Graph, tmp_path: Path) -> None:
-    control, terminal = pty.openpty()
-    history = tmp_path / "history"
-    process = subprocess.Popen(
-        [sys.executable, "-m", "omnigraph.cli.main", "shell", graph.uri, "--format", "csv", "--history", str(history)],
-        stdin=terminal, stdout=terminal, stderr=terminal,
-        env={**os.environ, "TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1"},
-    )  # fmt: skip
-    os.close(terminal)
-    read_until(control, b"gq>")
-    os.write(control, ALL.encode() + b"\r")
-    seen = read_until(control, b"Bob.*gq>")
-    os.write(control, b"\\quit\r")
-    with contextlib.suppress(OSError):  # how a terminal says that its program has closed it
-        read_until(control, b"never shown")
-    assert process.wait(60) == 0
-    os.close(control)
-    assert b"Ada" in seen
-    assert "query all()" in history.read_text()
 
 
 def test_formats_are_written_while_rows_are_read(cli: Cli, graph: Graph) -> None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from omnigraph.cli import options
-from omnigraph.cli.commands.query import Format, stopped_at_once
+from omnigraph.cli import completion, options
+from omnigraph.cli.commands.query import All, Format, chosen_format, stopped_at_once
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,7 +37,13 @@ _TAKES = {
 
 Edges = Annotated[
     list[str],
-    typer.Option("--edge", metavar="TYPE", help="An edge type to follow. May be repeated.", show_default=False),
+    typer.Option(
+        "--edge",
+        metavar="TYPE",
+        help="An edge type to follow. May be repeated.",
+        show_default=False,
+        autocompletion=completion.edge_types,
+    ),
 ]
 Weight = Annotated[
     str | None,
@@ -48,7 +54,10 @@ Source = Annotated[
     typer.Option("--source", metavar="ID", help="A node to start from. May be repeated.", show_default=False),
 ]
 SourceType = Annotated[
-    str | None, typer.Option("--type", metavar="TYPE", help="The type of the sources.", show_default=False)
+    str | None,
+    typer.Option(
+        "--type", metavar="TYPE", help="The type of the sources.", show_default=False, autocompletion=completion.types
+    ),
 ]
 Damping = Annotated[
     float | None, typer.Option("--damping", metavar="P", help="How likely a walk goes on; 0.85.", show_default=False)
@@ -85,15 +94,15 @@ def analytics(
     at: options.At = None,
     store: options.Store = None,
     format: Format = "table",
+    all_rows: All = False,
     engine: options.Workers = options.Engine.auto,
     json: options.Json = False,
 ) -> None:
     """Compute a value of every node at the ends of some edge types, from one snapshot of the graph."""
     from omnigraph.api.query_result import Result
-    from omnigraph.cli.formats import FORMATS
+    from omnigraph.cli.formats import part_shown, print_result
 
-    if format not in FORMATS:
-        options.usage(f"--format {format} is unknown: use {', '.join(FORMATS)}")
+    shape = chosen_format(format, None, all_rows=all_rows, json=json)
     given = {
         "weight": weight, "source": source or None, "type": type, "damping": damping, "iterations": iterations,
         "tolerance": tolerance, "max_hops": max_hops,
@@ -114,9 +123,8 @@ def analytics(
         last = "degree" if algorithm is Algorithm.degrees else table.column_names[-1]
         table = table.sort_by([(last, "descending"), ("type", "ascending"), ("id", "ascending")]).slice(0, top)
     shown = None if at is not None else branch or "main"
-    FORMATS["json" if json else format](
-        Result(table, algorithm.value, target, shown, target if shown is None else None)
-    )
+    result = Result(table, algorithm.value, target, shown, target if shown is None else None)
+    print_result(result, shape, part_shown(top, "--all shows them", all_rows=all_rows))
 
 
 def _computed(

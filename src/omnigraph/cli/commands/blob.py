@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from omnigraph.cli import options
+from omnigraph.cli import completion, options
 from omnigraph.cli.output import print_json, print_line
 from omnigraph.errors import NotFound
 
@@ -26,7 +26,9 @@ class Kind(StrEnum):
 
 
 Entity = Annotated[Kind, typer.Argument(metavar="KIND", help="node or edge.", show_default=False)]
-TypeName = Annotated[str, typer.Argument(metavar="TYPE", help="The type.", show_default=False)]
+TypeName = Annotated[
+    str, typer.Argument(metavar="TYPE", help="The type.", show_default=False, autocompletion=completion.types)
+]
 EntityId = Annotated[str, typer.Argument(metavar="ID", help="The id of the entity.", show_default=False)]
 PropertyName = Annotated[str, typer.Argument(metavar="PROPERTY", help="The Blob property.", show_default=False)]
 

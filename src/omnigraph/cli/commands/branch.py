@@ -32,7 +32,12 @@ def create(
     *,
     base: Annotated[
         str,
-        typer.Option("--from", metavar="TARGET", help="What it begins with: a TARGET as for --at."),
+        typer.Option(
+            "--from",
+            metavar="TARGET",
+            help="What it begins with: a TARGET as for --at.",
+            autocompletion=completion.targets,
+        ),
     ] = "main",
     store: options.Store = None,
     quiet: options.Quiet = False,
@@ -105,6 +110,12 @@ ResolutionFile = Annotated[
 ]
 
 
+Into = Annotated[
+    str,
+    typer.Option("--into", metavar="TARGET", help="The branch to merge into.", autocompletion=completion.branches),
+]
+
+
 @app.command("merge")
 def merge(
     source: Annotated[
@@ -114,7 +125,7 @@ def merge(
         ),
     ],
     *,
-    into: Annotated[str, typer.Option("--into", metavar="TARGET", help="The branch to merge into.")] = "main",
+    into: Into = "main",
     strategy: Annotated[
         list[str] | None,
         typer.Option(

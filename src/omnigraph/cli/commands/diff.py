@@ -6,14 +6,24 @@ from typing import Annotated
 
 import typer
 
-from omnigraph.cli import options
+from omnigraph.cli import completion, options
 from omnigraph.cli.changes_text import change_json, print_changes, print_stat, stat_of, summary
 from omnigraph.cli.output import print_json, print_line
 
 
 def diff(
-    a: Annotated[str, typer.Argument(metavar="A", help="The target to start from.", show_default=False)],
-    b: Annotated[str, typer.Argument(metavar="B", help="The target to arrive at.", show_default=False)] = "main",
+    a: Annotated[
+        str,
+        typer.Argument(
+            metavar="A", help="The target to start from.", show_default=False, autocompletion=completion.targets
+        ),
+    ],
+    b: Annotated[
+        str,
+        typer.Argument(
+            metavar="B", help="The target to arrive at.", show_default=False, autocompletion=completion.targets
+        ),
+    ] = "main",
     *,
     stat: Annotated[bool, typer.Option("--stat", help="Only count, by type.")] = False,
     kind: options.Kind = None,

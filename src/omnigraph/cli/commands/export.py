@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from omnigraph.cli import options
+from omnigraph.cli import completion, options
 from omnigraph.cli.output import counted, note, print_json
 
 
@@ -32,7 +32,10 @@ def export(
         Format.jsonl
     ),
     types: Annotated[
-        list[str] | None, typer.Option("--type", metavar="TYPE", help="Only this type; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            "--type", metavar="TYPE", help="Only this type; may be repeated.", autocompletion=completion.types
+        ),
     ] = None,
     history: Annotated[
         str | None,

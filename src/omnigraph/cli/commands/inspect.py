@@ -7,12 +7,15 @@ from typing import Annotated
 
 import typer
 
-from omnigraph.cli import options
+from omnigraph.cli import completion, options
 from omnigraph.cli.output import counted, print_json, print_line, print_table, size_text
 
 Garbage = Annotated[bool, typer.Option("--garbage", help="Say what a cleanup would free: reads every version.")]
 Deep = Annotated[bool, typer.Option("--deep", help="Read every file and compare it with its recorded checksum.")]
-OfType = Annotated[str | None, typer.Option("--type", help="Check the tables of this type only.", metavar="TYPE")]
+OfType = Annotated[
+    str | None,
+    typer.Option("--type", help="Check the tables of this type only.", metavar="TYPE", autocompletion=completion.types),
+]
 
 
 def fsck(

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from omnigraph.cli import completion, options
 from omnigraph.cli import file_options as files
-from omnigraph.cli import options
+from omnigraph.cli.failures import MAX_SHOWN, listing
 from omnigraph.cli.output import commit_json, counted, note, print_json, print_line
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ Files = Annotated[
     _option("--data", metavar="FILE", help="JSON lines, or files named after their type; - reads stdin."),
 ]
 NodeFiles = Annotated[
-    list[str] | None, _option("--node", metavar="TYPE=FILE", help="A file of one node type; may be repeated.")
+    list[str] | None,
+    _option("--node", metavar="TYPE=FILE", help="A file of one node type; may be repeated."),
 ]
 EdgeFiles = Annotated[
     list[str] | None,
@@ -47,9 +49,17 @@ HowToMeet = Annotated[
     Mode,
     _option("--mode", help="append refuses ids that exist, merge replaces them, overwrite replaces whole types."),
 ]
-Where = Annotated[str, typer.Option("--branch", metavar="BRANCH", help="Where to commit.")]
+Where = Annotated[
+    str, typer.Option("--branch", metavar="BRANCH", help="Where to commit.", autocompletion=completion.branches)
+]
 From = Annotated[
-    str | None, _option("--from", metavar="BASE", help="Fork the branch from here when it does not exist.")
+    str | None,
+    _option(
+        "--from",
+        metavar="BASE",
+        help="Fork the branch from here when it does not exist.",
+        autocompletion=completion.targets,
+    ),
 ]
 Message = Annotated[str | None, _option("--message", metavar="TEXT", help="Says why, in the history.")]
 IfCommit = Annotated[
@@ -59,6 +69,9 @@ DryRun = Annotated[bool, _option("--dry-run", help="Check everything, write noth
 Rejects = Annotated[str | None, _option("--rejects", metavar="FILE", help="Leave bad rows out and report them here.")]
 MaxErrors = Annotated[
     int | None, _option("--max-errors", min=0, metavar="N", help="With --rejects: give up after N bad rows.")
+]
+MaxShown = Annotated[
+    int, typer.Option("--max-shown", min=1, metavar="N", help="List at most N problems of a load that is refused.")
 ]
 IgnoreUnknown = Annotated[
     bool, _option("--ignore-unknown", help="Skip columns that a type does not have (CSV, Parquet, Arrow).")
@@ -91,6 +104,7 @@ def load(
     dry_run: DryRun = False,
     rejects: Rejects = None,
     max_errors: MaxErrors = None,
+    max_shown: MaxShown = MAX_SHOWN,
     ignore_unknown: IgnoreUnknown = False,
     key: Key = None,
     dedupe_edges: DedupeEdges = False,
@@ -120,7 +134,7 @@ def load(
 
         require_writable(rejects)
     graph = options.open_to_write("load", where, quiet=quiet)
-    with _listener(engine, source, show=not quiet) as advance:
+    with listing(max_shown, json=json), _listener(engine, source, show=not quiet) as advance:
         result = graph.load(
             source, mode=mode.value, branch=branch, from_branch=base, actor=actor, message=message,
             engine=engine.value, expect_head=if_commit, progress=advance, dry_run=dry_run,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from omnigraph.cli import options
+from omnigraph.cli.changes_text import print_mutation
 from omnigraph.cli.commands.load import IfCommit, Key, Message, Where
 from omnigraph.cli.commands.query import File, Name, Params, ParamsFile, Text, query_params, query_source
-from omnigraph.cli.output import clean, commit_json, counted, print_json, print_line
+from omnigraph.cli.output import commit_json, print_json
 
 
 def mutate(
@@ -42,9 +43,4 @@ def mutate(
             }
         )  # fmt: skip
         return
-    if result.replayed and result.commit is not None:
-        print_line(f"done before, as commit {result.commit.graph_commit_id}")
-        return
-    by = "" if actor is None else f" as {clean(actor)}"
-    counts = f"{counted(result.affected_nodes, 'node')}, {counted(result.affected_edges, 'edge')}"
-    print_line(f"changed {branch} via {result.query_name}: {counts}{by}")
+    print_mutation(result, actor)

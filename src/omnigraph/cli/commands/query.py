@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from omnigraph.cli import options
+from omnigraph.cli import completion, options
+from omnigraph.cli.completion import QUERIES_VARIABLE
 from omnigraph.cli.failures import FAILED
 from omnigraph.cli.output import counted, print_json, print_line
 from omnigraph.errors import InvalidArgument
@@ -25,8 +26,12 @@ if TYPE_CHECKING:
     from omnigraph.query.lint import QueryLint
     from omnigraph.schema.catalog import Catalog
 
-QUERIES_VARIABLE = "OMNIGRAPH_QUERIES"
-Name = Annotated[str | None, typer.Argument(metavar="[NAME]", help="Which query of the file.", show_default=False)]
+Name = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[NAME]", help="Which query of the file.", show_default=False, autocompletion=completion.queries
+    ),
+]
 File = Annotated[
     str | None,
     typer.Option("--query", metavar="FILE", help="A .gq file, or a directory of them.", show_default=False),
@@ -36,10 +41,20 @@ Params = Annotated[str | None, typer.Option("--params", metavar="JSON", help="Pa
 ParamsFile = Annotated[
     str | None, typer.Option("--params-file", metavar="FILE", help="Parameters as a JSON file.", show_default=False)
 ]
-Format = Annotated[str, typer.Option("--format", metavar="FORMAT", help="table, kv, csv, jsonl, json or arrow.")]
+Format = Annotated[
+    str,
+    typer.Option(
+        "--format", metavar="FORMAT", help="table, kv, csv, jsonl, json or arrow.", autocompletion=completion.formats
+    ),
+]
 Engine = Annotated[
     str, typer.Option("--engine", metavar="ENGINE", help="arrow (this process) or spark: the rows are the same.")
 ]
+Limit = Annotated[
+    int | None,
+    typer.Option("--limit", min=1, metavar="N", help="Show the first N rows; 50 on a terminal.", show_default=False),
+]
+All = Annotated[bool, typer.Option("--all", help="Show all rows, also on a terminal.")]
 SchemaFile = Annotated[
     str | None, typer.Option("--schema", metavar="FILE", help="Check against a .pg file.", show_default=False)
 ]
@@ -56,21 +71,21 @@ def query(
     at: options.At = None,
     store: options.Store = None,
     format: Format = "table",
+    limit: Limit = None,
+    all_rows: All = False,
     engine: Engine = "arrow",
     json: options.Json = False,
 ) -> None:
     """Answer a query from one snapshot of the graph."""
-    from omnigraph.cli.formats import FORMATS, STREAMED
+    from omnigraph.cli.formats import STREAMED, part_shown, print_result
 
-    if format not in FORMATS:
-        options.usage(f"--format {format} is unknown: use {', '.join(FORMATS)}")
+    shape = chosen_format(format, limit, all_rows=all_rows, json=json)
     source = query_source(name, file, text)
     given = query_params(params, params_file)
     graph = options.open_to_read(None, store)
     snapshot = options.snapshot_of(graph, branch, at)
     shown_branch = branch or (None if at is not None else "main")
     target = snapshot.commit_id if at is not None else None
-    shape = "json" if json else format
     with stopped_at_once():
         if shape in STREAMED and engine in ("auto", "arrow"):
             STREAMED[shape](graph.stream(source, name, given, branch=shown_branch, snapshot=target))
@@ -78,7 +93,19 @@ def query(
         result = graph.query(
             source, name, given, branch=shown_branch, snapshot=target, engine=cast("EngineName", engine)
         )
-    FORMATS[shape](result)
+    print_result(result, shape, part_shown(limit, "--all shows them, --limit N the first N", all_rows=all_rows))
+
+
+def chosen_format(format: str, limit: int | None, *, all_rows: bool, json: bool) -> str:
+    """What `--format`, `--json` and `--limit` say together."""
+    from omnigraph.cli.formats import CUT, FORMATS
+
+    if format not in FORMATS:
+        options.usage(f"--format {format} is unknown: use {', '.join(FORMATS)}")
+    shape = "json" if json else format
+    if limit is not None and (all_rows or shape not in CUT):
+        options.usage(f"--limit is for {' and '.join(CUT)}, and without --all: write `limit {limit}` in the query")
+    return shape
 
 
 def lint(
@@ -169,7 +196,7 @@ def query_source(name: str | None, file: str | None, text: str | None) -> str | 
     if file is not None and text is not None:
         options.usage("give the query by --query FILE or by -e TEXT, not both")
     if text is not None:
-        return text if text.strip() else "\n"
+        return f"{text}\n"  # a text that ends a line is never taken for the name of a file
     if file is not None:
         return options.named_file(file)
     stored = os.environ.get(QUERIES_VARIABLE)

@@ -96,7 +96,10 @@ def restore(
     ],
     branch: Onto = "main",
     types: Annotated[
-        list[str] | None, typer.Option("--type", metavar="TYPE", help="Only rows of this type. May be repeated.")
+        list[str] | None,
+        typer.Option(
+            "--type", metavar="TYPE", help="Only rows of this type. May be repeated.", autocompletion=completion.types
+        ),
     ] = None,
     ids: Annotated[
         list[str] | None,

@@ -1,0 +1,34 @@
+"""What is wrong beside wrong values: a refused load reports duplicates and lost ends in the same run.
+
+Rows with a wrong value are left out before rules between rows are judged, so some of these cannot be judged: an edge is
+not wrong because the row of its node is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from omnigraph.errors import Violation
+from omnigraph.schema.catalog import EdgeType
+from omnigraph.write.validation.check import validate
+from omnigraph.write.validation.findings import Findings, by_place
+from omnigraph.write.validation.model import Base, TableDelta
+
+
+def faults_beside(base: Base, deltas: Mapping[str, TableDelta], wrong: Findings) -> list[Violation]:
+    """Violations among the rows that were read whole, as many as a validation reports at most."""
+    incomplete = {each.type_key for each in wrong}
+    return [
+        each
+        for each in by_place(validate(base, deltas).violations)
+        if each.rule not in ("endpoint", "card")
+        or not (wrong.full or None in incomplete or incomplete & _judged_by(deltas, each))
+    ]
+
+
+def _judged_by(deltas: Mapping[str, TableDelta], violation: Violation) -> set[str | None]:
+    """The types whose rows decide whether an edge has its ends, and a node its number of edges."""
+    entity = deltas[str(violation.type_key)].entity if violation.type_key in deltas else None
+    if not isinstance(entity, EdgeType):
+        return {violation.type_key}
+    return {violation.type_key, f"node:{entity.source}", f"node:{entity.target}"}
