@@ -99,13 +99,12 @@ def _batch(
     if frame.bad:
         is_good = np.ones(table.num_rows, bool)
         is_good[list(frame.bad)] = False
-        keep = np.flatnonzero(is_good)
-        kept = pa.array(keep, pa.int64())
-        columns = {name: column.take(kept) for name, column in columns.items()}
-        table, places = table.take(kept), places.taken(keep.tolist())
+        mask = pa.array(is_good)
+        columns = {name: column.filter(mask) for name, column in columns.items()}
+        places = places.filtered(is_good)
     before = len(found)
     explicit = columns.pop("id", None)
-    ids, fresh = ids_of(entity, columns, explicit, places, table.num_rows, found)
+    ids, fresh = ids_of(entity, columns, explicit, places, table.num_rows - len(frame.bad), found)
     batch = assembled(entity, columns, ids, places, fresh)
     return batch if len(found) == before else batch.without(found.places(since=before))
 

@@ -6,7 +6,7 @@ all of them, or go on without them.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,10 +39,12 @@ class Batch:
         """Some of the rows."""
         return Batch(self.entity, self.table.take(pa.array(keep, pa.int64())), self.places.taken(keep), self.fresh_ids)
 
-    def without(self, refused: Container[Place]) -> Batch:
+    def without(self, refused: Iterable[Place]) -> Batch:
         """The rows whose places are not among those given."""
-        keep = [i for i, place in enumerate(self.places) if place not in refused]
-        return self if len(keep) == self.table.num_rows else self.taken(keep)
+        mask = self.places.outside(refused)
+        if mask.all():
+            return self
+        return Batch(self.entity, self.table.filter(pa.array(mask)), self.places.filtered(mask), self.fresh_ids)
 
 
 @dataclass(frozen=True, slots=True)

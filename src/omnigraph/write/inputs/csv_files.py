@@ -153,11 +153,11 @@ def _parsed(
             quoted_strings_can_be_null=False,
         ),
     )  # fmt: skip
-    lines = records.lines[np.isin(np.arange(len(records.lines)), torn, invert=True)] if torn else records.lines
+    lines = np.delete(records.lines, torn) if torn else records.lines
     if len(lines) != table.num_rows:
         raise DataError(
             f"{path}: {len(records.lines)} rows begin and {table.num_rows + len(torn)} are read between the lines "
             f"{records.lines[0]} and {records.lines[-1]}", path=path, row=int(records.lines[0]),
             hint="check the quotes and the escape character",
         )  # fmt: skip
-    return table.rename_columns(names), lines.tolist()
+    return table.rename_columns(names), lines
