@@ -18,6 +18,7 @@ from omnigraph.errors.base import shown
 from omnigraph.schema.catalog import EdgeType, EntityType, Property
 from omnigraph.write.ids import ids_of
 from omnigraph.write.rows import ENDPOINTS, Batch, assembled, known_fields, storage_type
+from omnigraph.write.texts import is_readable, read_at_once, read_sure
 from omnigraph.write.validation import Findings, Places
 from omnigraph.write.values import (
     FIRST_DAY,
@@ -35,17 +36,6 @@ from omnigraph.write.values import (
 Bad = set[int]
 _EXACT = {Scalar.F32: 6, Scalar.F64: 15}
 """How many decimal digits come back from a float as they were, whatever they are."""
-_DAY = (
-    r"^[1-9][0-9]{3}-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)"
-    r"|02-(0[1-9]|1[0-9]|2[0-8]))$"
-)
-_FRACTION = r"^-?[0-9]{1,15}(\.[0-9]{1,15})?$"
-_PLAIN_TEXTS = {
-    Scalar.I32: "^-?[0-9]{1,9}$", Scalar.I64: "^-?[0-9]{1,18}$", Scalar.U32: "^[0-9]{1,9}$",
-    Scalar.U64: "^[0-9]{1,18}$", Scalar.F32: _FRACTION, Scalar.F64: _FRACTION, Scalar.DATE: _DAY,
-}  # fmt: skip
-"""Texts that Arrow is sure to read, and reads as we do. Others may be right too."""
-
 
 def batch_from_table(
     entity: EntityType, table: pa.Table, places: Places, found: Findings, *, text: Collection[str] = (),
@@ -303,22 +293,17 @@ class _Frame:
         pattern = self._dates.pattern(kind)
         if pattern is not None:
             return self.convert(prop, column.to_pylist(), lambda text: coerce(read_date(text, pattern, kind), kind))
-        if kind.is_plain_scalar:
-            try:
-                read = column.cast(kind.to_arrow())
-                if kind.scalar not in FLOATS or not pc.any(pc.invert(pc.is_finite(read))).as_py():
-                    return read
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-                if kind.scalar in _PLAIN_TEXTS and not kind.is_enum:
-                    return self._read_apart(prop, column)
+        read = read_at_once(column, kind)
+        if read is not None:
+            return read
+        if is_readable(kind):
+            return self._read_apart(prop, column)
         return self.convert(prop, column.to_pylist(), lambda text: coerce(read_text(text, kind), kind))
 
     def _read_apart(self, prop: Property, column: pa.ChunkedArray) -> pa.Array:
         """Text of which Arrow cannot read all: what is sure to be read at once, and the rest one by one."""
         kind, texts = prop.type, whole(column)
-        is_sure = pc.match_substring_regex(texts, _PLAIN_TEXTS[kind.scalar])
-        read = pc.if_else(is_sure, texts, pa.scalar(None, texts.type)).cast(kind.to_arrow())
-        is_rest = pc.fill_null(pc.invert(is_sure), False)
+        read, is_rest = read_sure(texts, kind)
         at = np.flatnonzero(is_rest.to_numpy(zero_copy_only=False)).tolist()
         rest = texts.filter(is_rest).to_pylist()
         values = self.convert(prop, rest, lambda text: coerce(read_text(text, kind), kind), at)
