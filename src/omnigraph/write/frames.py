@@ -18,14 +18,10 @@ from omnigraph.errors.base import shown
 from omnigraph.schema.catalog import EdgeType, EntityType, Property
 from omnigraph.write.ids import ids_of
 from omnigraph.write.rows import ENDPOINTS, Batch, assembled, known_fields, storage_type
-from omnigraph.write.texts import is_readable, read_at_once, read_sure
+from omnigraph.write.texts import is_in_calendar, is_readable, read_at_once, read_sure
 from omnigraph.write.validation import Findings, Places
 from omnigraph.write.values import (
-    FIRST_DAY,
-    FIRST_MS,
     ISO,
-    LAST_DAY,
-    LAST_MS,
     BadValue,
     DateFormats,
     coerce,
@@ -36,6 +32,7 @@ from omnigraph.write.values import (
 Bad = set[int]
 _EXACT = {Scalar.F32: 6, Scalar.F64: 15}
 """How many decimal digits come back from a float as they were, whatever they are."""
+
 
 def batch_from_table(
     entity: EntityType, table: pa.Table, places: Places, found: Findings, *, text: Collection[str] = (),
@@ -248,7 +245,7 @@ class _Frame:
                 column = _cast(column, wanted, kind.scalar)
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
                 return self._one_by_one(prop, column)
-        if not _is_in_calendar(column, kind.scalar):
+        if not is_in_calendar(column, kind.scalar):
             return self._one_by_one(prop, column)
         if kind.scalar in FLOATS and pc.any(pc.invert(pc.is_finite(column))).as_py():
             return self._one_by_one(prop, column)
@@ -367,17 +364,6 @@ def _cast(column: pa.ChunkedArray, wanted: pa.DataType, scalar: Scalar) -> pa.Ch
     if pa.types.is_decimal(kind) and scalar in FLOATS and kind.precision > _EXACT[scalar]:
         raise pa.ArrowInvalid(f"{kind} has more digits than {scalar} is sure to keep")
     return column.cast(wanted)
-
-
-def _is_in_calendar(column: pa.ChunkedArray, scalar: Scalar) -> bool:
-    """Whether all dates and moments lie in the years 1 to 9999: what lies outside could not be read back."""
-    if scalar not in (Scalar.DATE, Scalar.DATETIME):
-        return True
-    is_date = scalar is Scalar.DATE
-    found = pc.min_max(column.cast(pa.int32() if is_date else pa.int64()))
-    low, high = (FIRST_DAY, LAST_DAY) if is_date else (FIRST_MS, LAST_MS)
-    least, most = found["min"].as_py(), found["max"].as_py()
-    return least is None or (low <= least and most <= high)
 
 
 def _python_value(scalar: pa.Scalar) -> Any:

@@ -17,7 +17,7 @@ from omnigraph.errors import TypeNotFound, UnknownField, Violation
 from omnigraph.errors.base import shown
 from omnigraph.schema.catalog import Catalog, EdgeType, EntityType, Property
 from omnigraph.write.ids import ids_of
-from omnigraph.write.validation import Findings, Place, Places
+from omnigraph.write.validation import Findings, Mask, Place, Places
 from omnigraph.write.values import BadValue, coerce
 
 ENVELOPE_NODE = frozenset({"type", "data"})
@@ -42,9 +42,14 @@ class Batch:
     def without(self, refused: Iterable[Place]) -> Batch:
         """The rows whose places are not among those given."""
         mask = self.places.outside(refused)
-        if mask.all():
-            return self
-        return Batch(self.entity, self.table.filter(pa.array(mask)), self.places.filtered(mask), self.fresh_ids)
+        return self if mask.all() else self.filtered(mask)
+
+    def filtered(self, mask: Mask) -> Batch:
+        """The rows where a mask is true."""
+        kept = pa.array(mask)  # column by column: for a whole table Arrow makes a list of row numbers first
+        columns = [column.filter(kept) for column in self.table.columns]
+        table = pa.table(columns, schema=self.table.schema)
+        return Batch(self.entity, table, self.places.filtered(mask), self.fresh_ids)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.datatypes import FLOATS, INTEGERS, PropertyType, Scalar
+from omnigraph.write.values import FIRST_DAY, FIRST_MS, LAST_DAY, LAST_MS
 
 _DATE = (
     r"[1-9][0-9]{3}-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)"
@@ -25,7 +26,7 @@ _SURE_TEXTS = {
     Scalar.DATETIME: rf"^{_DATE}[T ]([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{{3}})?Z?$",
 }  # fmt: skip
 """Texts that Arrow is sure to read, and reads as we do. Others may be right too."""
-_SAMPLE, _FEW = 1024, 256
+_SAMPLE, _FEW = 8192, 2048
 """A column repeats its texts when so many of the first ones have so few distinct ones among them."""
 
 
@@ -42,7 +43,9 @@ def read_at_once(column: pa.ChunkedArray, kind: PropertyType) -> pa.ChunkedArray
         read = column.cast(kind.to_arrow())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return None
-    return read if kind.scalar not in FLOATS or pc.all(pc.is_finite(read), min_count=0).as_py() else None
+    if kind.scalar in FLOATS and not pc.all(pc.is_finite(read), min_count=0).as_py():
+        return None
+    return read if is_in_calendar(read, kind.scalar) else None
 
 
 def read_sure(texts: pa.Array, kind: PropertyType) -> tuple[pa.Array, pa.Array]:
@@ -52,6 +55,17 @@ def read_sure(texts: pa.Array, kind: PropertyType) -> tuple[pa.Array, pa.Array]:
     encoded = texts.dictionary_encode()
     read, is_rest = _read_sure(encoded.dictionary, kind)
     return read.take(encoded.indices), pc.fill_null(is_rest.take(encoded.indices), False)
+
+
+def is_in_calendar(column: pa.ChunkedArray, scalar: Scalar) -> bool:
+    """Whether all dates and moments lie in the years 1 to 9999: what lies outside could not be read back."""
+    if scalar not in (Scalar.DATE, Scalar.DATETIME):
+        return True
+    is_date = scalar is Scalar.DATE
+    found = pc.min_max(column.cast(pa.int32() if is_date else pa.int64()))
+    low, high = (FIRST_DAY, LAST_DAY) if is_date else (FIRST_MS, LAST_MS)
+    least, most = found["min"].as_py(), found["max"].as_py()
+    return least is None or (low <= least and most <= high)
 
 
 def _read_sure(texts: pa.Array, kind: PropertyType) -> tuple[pa.Array, pa.Array]:

@@ -153,7 +153,9 @@ def _parsed(
             quoted_strings_can_be_null=False,
         ),
     )  # fmt: skip
-    lines = np.delete(records.lines, torn) if torn else records.lines
+    is_read = np.ones(len(records.lines), bool)
+    is_read[torn] = False
+    lines: Any = records.lines[is_read]
     if len(lines) != table.num_rows:
         raise DataError(
             f"{path}: {len(records.lines)} rows begin and {table.num_rows + len(torn)} are read between the lines "

@@ -209,7 +209,9 @@ class _QuoteScan:
 
     def marks(self) -> Any:
         """The positions of the quotes that open and close values."""
-        return np.delete(self._quotes, self._characters) if self._characters else self._quotes
+        is_mark = np.ones(len(self._quotes), bool)
+        is_mark[self._characters] = False
+        return self._quotes[is_mark]
 
     def run(self, is_closed: bool) -> None:
         """Look at all quotes. Not `is_closed`: a value that is open at the end may go on."""

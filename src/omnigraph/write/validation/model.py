@@ -97,7 +97,7 @@ class Places:
 
 def _as_array(numbers: Sequence[int]) -> npt.NDArray[np.int64]:
     if isinstance(numbers, range):
-        return np.arange(numbers.start, numbers.stop, numbers.step, np.int64)
+        return np.arange(numbers.start, numbers.stop, numbers.step, dtype=np.int64)
     return np.asarray(numbers, np.int64)
 
 
