@@ -27,7 +27,7 @@ _SURE_TEXTS = {
 }  # fmt: skip
 """Texts that Arrow is sure to read, and reads as we do. Others may be right too."""
 _SAMPLE, _FEW = 8192, 2048
-"""A column repeats its texts when so many of the first ones have so few distinct ones among them."""
+"""Texts that are looked at first. A column repeats its texts when so few distinct ones are among them."""
 
 
 def is_readable(kind: PropertyType) -> bool:
@@ -40,6 +40,7 @@ def read_at_once(column: pa.ChunkedArray, kind: PropertyType) -> pa.ChunkedArray
     if not kind.is_plain_scalar or (kind.scalar in INTEGERS and _may_be_hexadecimal(column)):
         return None
     try:
+        column.slice(0, _SAMPLE).cast(kind.to_arrow())  # Arrow goes on behind what it cannot read
         read = column.cast(kind.to_arrow())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return None
