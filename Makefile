@@ -62,7 +62,7 @@ check: lint types test ## what CI runs
 
 docs: $(STAMP) ## the documentation with the API reference as pages in site/; fails for a link that leads nowhere
 	@$(BIN)/python -m pip install --quiet --editable '.[dev,docs]'
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 bench: $(STAMP) ## measure against peers in one run; writes benchmarks/RESULTS.md
 	@$(BIN)/python -m pip install --quiet --editable '.[dev,bench]'
