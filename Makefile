@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DEMO_STAMP := $(VENV)/.installed-demo
 
-.PHONY: help install demo tour test test-fast test-slow test-spark-smoke test-spark-versions mutants check format lint types bench bench-quick clean
+.PHONY: help install demo tour test test-fast test-slow test-spark-smoke test-spark-versions mutants check format lint types docs bench bench-quick clean
 
 help: ## show what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -60,6 +60,10 @@ types: $(STAMP) ## mypy --strict
 
 check: lint types test ## what CI runs
 
+docs: $(STAMP) ## the documentation with the API reference as pages in site/; fails for a link that leads nowhere
+	@$(BIN)/python -m pip install --quiet --editable '.[dev,docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
 bench: $(STAMP) ## measure against peers in one run; writes benchmarks/RESULTS.md
 	@$(BIN)/python -m pip install --quiet --editable '.[dev,bench]'
 	$(BIN)/python -m benchmarks.run
@@ -69,4 +73,4 @@ bench-quick: $(STAMP) ## every scenario at small sizes, to see that it runs; wri
 	OMNIGRAPH_BENCH_QUICK=1 $(BIN)/python -m benchmarks.run
 
 clean: ## remove the virtual environment and caches
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache demo
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache demo site

@@ -157,10 +157,7 @@ class ManifestStore:
         Where the answer of the store was lost, what is there tells whether it was applied.
         """
         uri = self._root.join(location)
-        with translated(f"creating {location}"):
-            fragments = write_fragments(
-                rows, uri, mode="overwrite", enable_stable_row_ids=True, storage_options=self._options
-            )
+        fragments = self._first_fragments(location, uri, rows)
         names = [str(file.path) for fragment in fragments for file in fragment.files]
         schema = self._labelled(rows.schema, f"{location}/data/{names[0]}", 1)
         for attempt in range(_CREATE_ATTEMPTS):
@@ -181,6 +178,18 @@ class ManifestStore:
         self._durability.sync_files([*files, f"{location}/{version_file(created.version)}"])
         self._durability.sync_ancestors(location)
         return created
+
+    def _first_fragments(self, location: str, uri: str, rows: pa.Table) -> list[FragmentMetadata]:
+        try:
+            with translated(f"creating {location}"):
+                written: list[FragmentMetadata] = write_fragments(
+                    rows, uri, mode="create", enable_stable_row_ids=True, storage_options=self._options
+                )
+        except StorageError as error:
+            if self._version_files(location):
+                raise CommitLost(f"creating {location} failed: another one is there") from error
+            raise
+        return written
 
     def _create_first(
         self, location: str, uri: str, schema: pa.Schema, fragments: list[FragmentMetadata]

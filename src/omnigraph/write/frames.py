@@ -18,13 +18,10 @@ from omnigraph.errors.base import shown
 from omnigraph.schema.catalog import EdgeType, EntityType, Property
 from omnigraph.write.ids import ids_of
 from omnigraph.write.rows import ENDPOINTS, Batch, assembled, known_fields, storage_type
+from omnigraph.write.texts import is_in_calendar, is_readable, read_at_once, read_sure
 from omnigraph.write.validation import Findings, Places
 from omnigraph.write.values import (
-    FIRST_DAY,
-    FIRST_MS,
     ISO,
-    LAST_DAY,
-    LAST_MS,
     BadValue,
     DateFormats,
     coerce,
@@ -35,16 +32,6 @@ from omnigraph.write.values import (
 Bad = set[int]
 _EXACT = {Scalar.F32: 6, Scalar.F64: 15}
 """How many decimal digits come back from a float as they were, whatever they are."""
-_DAY = (
-    r"^[1-9][0-9]{3}-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)"
-    r"|02-(0[1-9]|1[0-9]|2[0-8]))$"
-)
-_FRACTION = r"^-?[0-9]{1,15}(\.[0-9]{1,15})?$"
-_PLAIN_TEXTS = {
-    Scalar.I32: "^-?[0-9]{1,9}$", Scalar.I64: "^-?[0-9]{1,18}$", Scalar.U32: "^[0-9]{1,9}$",
-    Scalar.U64: "^[0-9]{1,18}$", Scalar.F32: _FRACTION, Scalar.F64: _FRACTION, Scalar.DATE: _DAY,
-}  # fmt: skip
-"""Texts that Arrow is sure to read, and reads as we do. Others may be right too."""
 
 
 def batch_from_table(
@@ -99,13 +86,12 @@ def _batch(
     if frame.bad:
         is_good = np.ones(table.num_rows, bool)
         is_good[list(frame.bad)] = False
-        keep = np.flatnonzero(is_good)
-        kept = pa.array(keep, pa.int64())
-        columns = {name: column.take(kept) for name, column in columns.items()}
-        table, places = table.take(kept), places.taken(keep.tolist())
+        mask = pa.array(is_good)
+        columns = {name: column.filter(mask) for name, column in columns.items()}
+        places = places.filtered(is_good)
     before = len(found)
     explicit = columns.pop("id", None)
-    ids, fresh = ids_of(entity, columns, explicit, places, table.num_rows, found)
+    ids, fresh = ids_of(entity, columns, explicit, places, table.num_rows - len(frame.bad), found)
     batch = assembled(entity, columns, ids, places, fresh)
     return batch if len(found) == before else batch.without(found.places(since=before))
 
@@ -259,7 +245,7 @@ class _Frame:
                 column = _cast(column, wanted, kind.scalar)
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
                 return self._one_by_one(prop, column)
-        if not _is_in_calendar(column, kind.scalar):
+        if not is_in_calendar(column, kind.scalar):
             return self._one_by_one(prop, column)
         if kind.scalar in FLOATS and pc.any(pc.invert(pc.is_finite(column))).as_py():
             return self._one_by_one(prop, column)
@@ -304,22 +290,17 @@ class _Frame:
         pattern = self._dates.pattern(kind)
         if pattern is not None:
             return self.convert(prop, column.to_pylist(), lambda text: coerce(read_date(text, pattern, kind), kind))
-        if kind.is_plain_scalar:
-            try:
-                read = column.cast(kind.to_arrow())
-                if kind.scalar not in FLOATS or not pc.any(pc.invert(pc.is_finite(read))).as_py():
-                    return read
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-                if kind.scalar in _PLAIN_TEXTS and not kind.is_enum:
-                    return self._read_apart(prop, column)
+        read = read_at_once(column, kind)
+        if read is not None:
+            return read
+        if is_readable(kind):
+            return self._read_apart(prop, column)
         return self.convert(prop, column.to_pylist(), lambda text: coerce(read_text(text, kind), kind))
 
     def _read_apart(self, prop: Property, column: pa.ChunkedArray) -> pa.Array:
         """Text of which Arrow cannot read all: what is sure to be read at once, and the rest one by one."""
         kind, texts = prop.type, whole(column)
-        is_sure = pc.match_substring_regex(texts, _PLAIN_TEXTS[kind.scalar])
-        read = pc.if_else(is_sure, texts, pa.scalar(None, texts.type)).cast(kind.to_arrow())
-        is_rest = pc.fill_null(pc.invert(is_sure), False)
+        read, is_rest = read_sure(texts, kind)
         at = np.flatnonzero(is_rest.to_numpy(zero_copy_only=False)).tolist()
         rest = texts.filter(is_rest).to_pylist()
         values = self.convert(prop, rest, lambda text: coerce(read_text(text, kind), kind), at)
@@ -383,17 +364,6 @@ def _cast(column: pa.ChunkedArray, wanted: pa.DataType, scalar: Scalar) -> pa.Ch
     if pa.types.is_decimal(kind) and scalar in FLOATS and kind.precision > _EXACT[scalar]:
         raise pa.ArrowInvalid(f"{kind} has more digits than {scalar} is sure to keep")
     return column.cast(wanted)
-
-
-def _is_in_calendar(column: pa.ChunkedArray, scalar: Scalar) -> bool:
-    """Whether all dates and moments lie in the years 1 to 9999: what lies outside could not be read back."""
-    if scalar not in (Scalar.DATE, Scalar.DATETIME):
-        return True
-    is_date = scalar is Scalar.DATE
-    found = pc.min_max(column.cast(pa.int32() if is_date else pa.int64()))
-    low, high = (FIRST_DAY, LAST_DAY) if is_date else (FIRST_MS, LAST_MS)
-    least, most = found["min"].as_py(), found["max"].as_py()
-    return least is None or (low <= least and most <= high)
 
 
 def _python_value(scalar: pa.Scalar) -> Any:

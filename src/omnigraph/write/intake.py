@@ -6,16 +6,17 @@ nothing but their bytes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+import numpy as np
 import pyarrow as pa
 
 from omnigraph.schema.catalog import EntityType
 from omnigraph.storage.effects import WrittenFragment
-from omnigraph.storage.staged import write_rows
+from omnigraph.storage.staged import row_batches, write_rows
 from omnigraph.storage.tables import Table
 from omnigraph.versioning.store import GraphStore
 from omnigraph.write.embed import with_vectors
@@ -23,12 +24,17 @@ from omnigraph.write.rows import Batch
 from omnigraph.write.validation import (
     NOWHERE,
     Findings,
+    Mask,
+    Place,
     Places,
     TableDelta,
     check_fields,
     needed_columns,
     no_ids,
 )
+
+Written = Future[tuple[WrittenFragment, ...]]
+"""Rows on their way into data files."""
 
 
 @dataclass(slots=True)
@@ -38,7 +44,7 @@ class Gathered:
     entity: EntityType
     held: list[pa.Table] = field(default_factory=list)
     needed: list[pa.Table] = field(default_factory=list)
-    writes: list[Future[tuple[WrittenFragment, ...]]] = field(default_factory=list)
+    writes: list[Written] = field(default_factory=list)
     places: Places = NOWHERE
     fresh_ids: bool = True
     count: int = 0
@@ -67,6 +73,14 @@ class Gathered:
             fields_checked=True,
         )
 
+    def exclude(self, mask: Mask) -> None:
+        """Leave out the rows, as far as they are in memory, where a mask over all rows is false."""
+        self.needed = _filtered(self.needed, mask)
+        self.held = _filtered(self.held, mask[len(mask) - sum(rows.num_rows for rows in self.held) :])
+        self.held_bytes = sum(rows.nbytes for rows in self.held)
+        self.places = self.places.filtered(mask)
+        self.count = int(np.count_nonzero(mask))
+
 
 class Target(Protocol):
     """Where data files are written: the pins of a write."""
@@ -83,7 +97,7 @@ class Intake:
         self._store = store
         self._target = target
         self._found = found
-        self._writing: Future[tuple[WrittenFragment, ...]] | None = None
+        self._writing: Written | None = None
         self.gathered: dict[str, Gathered] = {}
 
     def add(self, batch: Batch) -> None:
@@ -116,6 +130,36 @@ class Intake:
     def _write(self, key: str, rows: pa.Table) -> tuple[WrittenFragment, ...]:
         return write_rows(self._store.tables, self._target.table(key), rows)
 
+    def exclude(self, refused: Mapping[str, Iterable[Place]]) -> None:
+        """Leave rows out, by table and place. Data files that hold some of them are written again without them."""
+        for key, places in refused.items():
+            mine = self.gathered[key]
+            mask = mine.places.outside(places)
+            if mask.all():
+                continue
+            mine.writes = self._rewritten(key, mine.writes, mask)
+            mine.exclude(mask)
+
+    def _rewritten(self, key: str, writes: Sequence[Written], mask: Mask) -> list[Written]:
+        first, found = 0, []
+        for each in writes:
+            fragments = each.result()
+            rows = sum(fragment.rows for fragment in fragments)
+            kept = mask[first : first + rows]
+            first += rows
+            if kept.all():
+                found.append(each)
+            elif kept.any():
+                found.append(self._store.writers.submit(self._write_again, key, fragments, kept))
+        return found
+
+    def _write_again(self, key: str, fragments: Sequence[WrittenFragment], kept: Mask) -> tuple[WrittenFragment, ...]:
+        table = self._target.table(key)
+        batches = row_batches(self._store.tables, table, fragments)
+        schema = self.gathered[key].entity.arrow_schema
+        reader = pa.RecordBatchReader.from_batches(schema, _chosen(batches, kept))
+        return write_rows(self._store.tables, table, reader)
+
     def few_rows(self) -> Mapping[str, pa.Table] | None:
         """The rows of a load of one type that is held as a whole; None for other loads."""
         if len(self.gathered) != 1:
@@ -134,6 +178,26 @@ class Intake:
         many = list(self.gathered.values())
         written = map(write, many) if len(many) == 1 else self._store.writers.map(write, many)
         return dict(zip(self.gathered, written, strict=True))
+
+
+def _filtered(tables: Sequence[pa.Table], mask: Mask) -> list[pa.Table]:
+    """Of each table the rows where a mask over all of them is true. Tables that lose all rows are left out."""
+    first, found = 0, []
+    for table in tables:
+        mine = mask[first : first + table.num_rows]
+        first += table.num_rows
+        if mine.any():
+            found.append(table if mine.all() else table.filter(pa.array(mine)))
+    return found
+
+
+def _chosen(batches: Iterable[pa.RecordBatch], mask: Mask) -> Iterator[pa.RecordBatch]:
+    first = 0
+    for batch in batches:
+        mine = mask[first : first + batch.num_rows]
+        first += batch.num_rows
+        if mine.any():
+            yield batch.filter(pa.array(mine))
 
 
 def needed_rows(batch: Batch) -> pa.Table:

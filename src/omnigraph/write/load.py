@@ -97,15 +97,20 @@ def _unmoved(intake: Intake, request: LoadRequest) -> list[Requirement]:
 def _admitted(
     txn: WriteTxn, request: LoadRequest, sniffed: Sniffed
 ) -> tuple[Intake, Verdict, tuple[Violation, ...], Mapping[str, int]]:
-    """Read until what is read may be written. Rows that break a rule beside others are left out in the next round."""
+    """Read, and leave out what breaks a rule beside other rows, until what is left may be written.
+
+    With `dedupe_edges` a row that is left out may have been the first of several equal ones: all is read again.
+    """
     skipped: dict[str, set[Place]] = {}  # by table: rows of tables in memory have nothing but their number
     refused: list[Violation] = []
     limit = DEFAULT_LIMIT if request.max_errors is None else request.max_errors + 1
+    intake: Intake | None = None
     while True:
-        found = Findings(limit)
-        unique = UniqueEdges(txn, overwrites=request.mode == OVERWRITE) if request.dedupe_edges else None
-        intake = _read(txn, request, found, skipped, unique, sniffed)
-        wrong = [*by_place(found), *refused]
+        if intake is None:
+            found = Findings(limit)
+            unique = UniqueEdges(txn, overwrites=request.mode == OVERWRITE) if request.dedupe_edges else None
+            intake = _read(txn, request, found, skipped, unique, sniffed)
+            wrong = by_place(found)
         deltas = {
             key: mine.delta(upserts=request.mode == MERGE, overwrites=request.mode == OVERWRITE)
             for key, mine in intake.gathered.items()
@@ -114,20 +119,24 @@ def _admitted(
         if wrong and request.max_errors is None:
             single = {key: delta for key, delta in deltas.items() if not replaced.get(key)}
             raise_first([*wrong, *faults_beside(txn, single, found)])
-        _require_few(request, wrong)
-        if any(replaced.values()):
-            for key, places in replaced.items():
-                skipped.setdefault(key, set()).update(places)
-            continue
-        verdict = validate(txn, deltas, limit=limit)
-        if not verdict.violations:
-            return intake, verdict, tuple(wrong), counts_of(unique.skipped if unique else {}, "edge")
-        refused.extend(verdict.violations)
-        _require_few(request, refused)
-        if any(each.row is None for each in verdict.violations):
-            raise_first(verdict.violations)
-        for each in verdict.violations:
-            skipped.setdefault(str(each.type_key), set()).add((each.path, each.row))
+        _require_few(request, [*wrong, *refused])
+        excluded = {key: places for key, places in replaced.items() if places}
+        if not excluded:
+            verdict = validate(txn, deltas, limit=limit)
+            if not verdict.violations:
+                return intake, verdict, (*wrong, *refused), counts_of(unique.skipped if unique else {}, "edge")
+            refused.extend(verdict.violations)
+            _require_few(request, [*wrong, *refused])
+            if any(each.row is None for each in verdict.violations):
+                raise_first(verdict.violations)
+            for each in verdict.violations:
+                excluded.setdefault(str(each.type_key), set()).add((each.path, each.row))
+        for key, places in excluded.items():
+            skipped.setdefault(key, set()).update(places)
+        if unique is None:
+            intake.exclude(excluded)
+        else:
+            intake = None
 
 
 def _require_few(request: LoadRequest, violations: Sequence[Violation]) -> None:

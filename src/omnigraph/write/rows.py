@@ -6,7 +6,7 @@ all of them, or go on without them.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from omnigraph.errors import TypeNotFound, UnknownField, Violation
 from omnigraph.errors.base import shown
 from omnigraph.schema.catalog import Catalog, EdgeType, EntityType, Property
 from omnigraph.write.ids import ids_of
-from omnigraph.write.validation import Findings, Place, Places
+from omnigraph.write.validation import Findings, Mask, Place, Places
 from omnigraph.write.values import BadValue, coerce
 
 ENVELOPE_NODE = frozenset({"type", "data"})
@@ -39,10 +39,17 @@ class Batch:
         """Some of the rows."""
         return Batch(self.entity, self.table.take(pa.array(keep, pa.int64())), self.places.taken(keep), self.fresh_ids)
 
-    def without(self, refused: Container[Place]) -> Batch:
+    def without(self, refused: Iterable[Place]) -> Batch:
         """The rows whose places are not among those given."""
-        keep = [i for i, place in enumerate(self.places) if place not in refused]
-        return self if len(keep) == self.table.num_rows else self.taken(keep)
+        mask = self.places.outside(refused)
+        return self if mask.all() else self.filtered(mask)
+
+    def filtered(self, mask: Mask) -> Batch:
+        """The rows where a mask is true."""
+        kept = pa.array(mask)  # column by column: for a whole table Arrow makes a list of row numbers first
+        columns = [column.filter(kept) for column in self.table.columns]
+        table = pa.table(columns, schema=self.table.schema)
+        return Batch(self.entity, table, self.places.filtered(mask), self.fresh_ids)
 
 
 @dataclass(frozen=True, slots=True)

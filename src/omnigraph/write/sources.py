@@ -1,6 +1,7 @@
 """What a load reads, whatever its form, as chunks: rows or a table of one type, with their places in the input.
 
-Inputs can be read again: a load that has to leave rows out, or that finds the branch moved, starts over.
+Inputs can be read again: a load that deduplicates edges and has to leave rows out, or that
+finds the branch moved, starts over.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ def read_text(text: str, kind: PropertyType) -> Any:
         except (ValueError, RecursionError) as error:
             raise BadValue(f"expects a JSON list, got {_shown(text)}") from error
     if kind.scalar is Scalar.BOOL:
-        return {"true": True, "false": False}.get(text.lower(), text)
+        return {"true": True, "1": True, "false": False, "0": False}.get(text.lower(), text)
     try:
         if kind.scalar in INTEGERS or (kind.scalar in (Scalar.DATE, Scalar.DATETIME) and text.lstrip("-").isdecimal()):
             return int(text)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,18 +26,48 @@ def csv_tables(
 ) -> Iterator[tuple[pa.Table, Sequence[int]]]:
     """The rows of a file and the line of each. Rows that are torn are noted and left out."""
     dialect = settled_dialect(opened, dialect, path)
-    names: list[str] | None = None
     with opened() as stream:
-        for records in _blocks(stream, dialect, path, block_bytes or BLOCK_BYTES):
-            if names is None:
-                names, records = _columns(records, dialect, path)
-            for torn in records.torn:
-                found.add(Violation(rule="syntax", message=torn.message, value=torn.text, path=path, row=torn.line,
-                                    hint=torn.hint))  # fmt: skip
-            if names is not None:
-                yield _parsed(records, names, dialect, path, found)
+        for block in _one_ahead(_read_blocks(stream, dialect, path, block_bytes or BLOCK_BYTES)):
+            for each in block.wrong:
+                found.add(each)
+            if block.table is not None:
+                yield block.table, block.lines
             if found.full:
                 return
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """The rows of some records with the line of each, and what is wrong with others. No table: no header yet."""
+
+    table: pa.Table | None
+    lines: Sequence[int]
+    wrong: Sequence[Violation]
+
+
+def _one_ahead(blocks: Iterator[_Block]) -> Iterator[_Block]:
+    """The blocks in their order. While one is used, another thread reads the next."""
+    with ThreadPoolExecutor(1, "omnigraph-read") as reader:
+        coming = reader.submit(next, blocks, None)
+        while (block := coming.result()) is not None:
+            coming = reader.submit(next, blocks, None)
+            yield block
+
+
+def _read_blocks(stream: Any, dialect: CsvDialect, path: str, block_bytes: int) -> Iterator[_Block]:
+    names: list[str] | None = None
+    for records in _blocks(stream, dialect, path, block_bytes):
+        if names is None:
+            names, records = _columns(records, dialect, path)
+        wrong = [
+            Violation(rule="syntax", message=torn.message, value=torn.text, path=path, row=torn.line, hint=torn.hint)
+            for torn in records.torn
+        ]
+        if names is None:
+            yield _Block(None, (), wrong)
+        else:
+            table, lines = _parsed(records, names, dialect, path, wrong)
+            yield _Block(table, lines, wrong)
 
 
 def csv_columns(opened: Callable[[], Any], dialect: CsvDialect, path: str = "the file") -> list[str]:
@@ -123,7 +155,7 @@ def _first_record(data: bytes, dialect: CsvDialect) -> tuple[list[str], int]:
 
 
 def _parsed(
-    records: Records, names: list[str], dialect: CsvDialect, path: str, found: Findings
+    records: Records, names: list[str], dialect: CsvDialect, path: str, wrong: list[Violation]
 ) -> tuple[pa.Table, Sequence[int]]:
     """The records as a table of texts. Those with too many or too few values are noted and left out."""
     kinds = pa.schema([(f"c{number}", pa.string()) for number in range(len(names))])
@@ -133,7 +165,7 @@ def _parsed(
         torn.append(row.number - 1)
         message = f"the row has {row.actual_columns} values, not {row.expected_columns}"
         line = int(records.lines[row.number - 1]) if row.number <= len(records.lines) else None
-        found.add(Violation(rule="syntax", message=message, value=row.text, path=path, row=line, hint=_HINT))
+        wrong.append(Violation(rule="syntax", message=message, value=row.text, path=path, row=line, hint=_HINT))
         return "skip"
 
     if not len(records.lines):
@@ -153,11 +185,13 @@ def _parsed(
             quoted_strings_can_be_null=False,
         ),
     )  # fmt: skip
-    lines = records.lines[np.isin(np.arange(len(records.lines)), torn, invert=True)] if torn else records.lines
+    is_read = np.ones(len(records.lines), bool)
+    is_read[torn] = False
+    lines: Any = records.lines[is_read]
     if len(lines) != table.num_rows:
         raise DataError(
             f"{path}: {len(records.lines)} rows begin and {table.num_rows + len(torn)} are read between the lines "
             f"{records.lines[0]} and {records.lines[-1]}", path=path, row=int(records.lines[0]),
             hint="check the quotes and the escape character",
         )  # fmt: skip
-    return table.rename_columns(names), lines.tolist()
+    return table.rename_columns(names), lines

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -26,7 +27,11 @@ _NO_TEXT = "\udcff"
 _OPEN = "a quoted value is not closed, or text follows its closing quote"
 _OPEN_HINT = "close the quote; a quote inside a quoted value is written twice"
 _BYTES_HINT = "if the file has another encoding, name it: encoding latin-1, cp1252, utf-16 ..."
+_TEXT_BYTES = 1 << 15
+"""Bytes that are decoded at once to see whether they are text: room for all of a block is not made at each bad byte."""
 Span = tuple[int, int]
+Reasons = dict[int, tuple[str, str]]
+"""What is wrong with records, by number: a message and a hint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,30 +85,27 @@ def split_records(block: bytes, first_line: int, dialect: CsvDialect, *, is_last
     begins = np.concatenate((np.zeros(1, np.int64), ends[:-1] + 1)) if len(ends) else np.zeros(0, np.int64)
     used = int(ends[-1]) + 1 if len(ends) else 0
     is_kept = np.ones(len(ends), bool)
-    torn: list[TornRecord] = []
-
-    def tear(record: int, message: str, hint: str) -> None:
-        is_kept[record] = False
-        begin, end = int(begins[record]), int(ends[record])
-        text = block[begin:end].decode(errors="replace").rstrip("\r")
-        torn.append(TornRecord(first_line + int(np.searchsorted(lines, begin)), text, message, hint))
-
-    for begin, _ in broken:
-        tear(int(np.searchsorted(begins, begin)), _OPEN, _OPEN_HINT)
-    for at in _no_text(block, ends, used):
-        record = int(np.searchsorted(ends, at))
-        if is_kept[record]:
-            name = (dialect.encoding or UTF_8).upper()
-            what = f"byte 0x{block[at]:02x} is" if name == "UTF-8" else "it has bytes that are"
-            tear(record, f"{what} no {name}", _BYTES_HINT)
+    wrong = _no_text(block, ends, used, (dialect.encoding or UTF_8).upper())
+    wrong |= {int(record): (_OPEN, _OPEN_HINT) for record in begins.searchsorted([begin for begin, _ in broken])}
+    torn: tuple[TornRecord, ...] = ()
+    if wrong:
+        records = np.array(sorted(wrong), np.int64)
+        is_kept[records] = False
+        torn = _torn(block, begins[records], ends[records], first_line + lines.searchsorted(begins[records]), wrong)
     data = _kept(block, begins, ends, is_kept, used)
     sizes = ends - begins
     is_blank = (sizes == 0) | ((sizes == 1) & (signs[begins] == _CR)) if len(ends) else is_kept
     wanted = begins[is_kept & ~is_blank]
-    return Records(
-        data, first_line + np.searchsorted(lines, wanted), tuple(sorted(torn, key=lambda each: each.line)), used,
-        int(np.searchsorted(lines, used)),
-    )  # fmt: skip
+    return Records(data, first_line + lines.searchsorted(wanted), torn, used, int(lines.searchsorted(used)))
+
+
+def _torn(block: bytes, begins: Any, ends: Any, lines: Any, wrong: Reasons) -> tuple[TornRecord, ...]:
+    """The records that cannot be read, in their order, as text with the line of each."""
+    places = zip(begins.tolist(), ends.tolist(), lines.tolist(), sorted(wrong), strict=True)
+    return tuple(
+        TornRecord(line, block[begin:end].decode(errors="replace").rstrip("\r"), *wrong[record])
+        for begin, end, line, record in places
+    )
 
 
 def _line_ends(block: bytes, signs: Any, is_last: bool) -> Any:
@@ -118,29 +120,34 @@ def _line_ends(block: bytes, signs: Any, is_last: bool) -> Any:
     return np.sort(np.concatenate((found, alone))) if len(alone) else found
 
 
-def _no_text(block: bytes, ends: Any, used: int) -> Iterator[int]:
-    """Where bytes are that are no UTF-8, at most one for each record."""
+def _no_text(block: bytes, ends: Any, used: int, name: str) -> Reasons:
+    """The records with bytes that are no UTF-8. `name` is the encoding that the file has."""
+    found: Reasons = {}
     if block.isascii():
-        return
+        return found
     view, at = memoryview(block), 0
     while at < used:
+        stop = int(ends[ends.searchsorted(min(at + _TEXT_BYTES, used) - 1)]) + 1
         try:
-            codecs.utf_8_decode(view[at:used], "strict", True)
+            codecs.utf_8_decode(view[at:stop], "strict", True)
+            at = stop
         except UnicodeDecodeError as error:
-            yield at + error.start
-            at = int(ends[np.searchsorted(ends, at + error.start)]) + 1
-            continue
-        return
+            bad = at + error.start
+            record = int(ends.searchsorted(bad))
+            what = f"byte 0x{block[bad]:02x} is" if name == "UTF-8" else "it has bytes that are"
+            found[record] = (f"{what} no {name}", _BYTES_HINT)
+            at = int(ends[record]) + 1
+    return found
 
 
 def _kept(block: bytes, begins: Any, ends: Any, is_kept: Any, used: int) -> bytes:
     if is_kept.all():
         return block if used == len(block) else block[:used]
-    pieces, at = [], 0
-    for record in np.flatnonzero(~is_kept):
-        pieces.append(block[at : int(begins[record])])
-        at = int(ends[record]) + 1
-    return b"".join((*pieces, block[at:used]))
+    view, pieces, at = memoryview(block), [], 0
+    for begin, end in zip(begins[~is_kept].tolist(), ends[~is_kept].tolist(), strict=True):
+        pieces.append(view[at:begin])
+        at = end + 1
+    return b"".join((*pieces, view[at:used]))
 
 
 def _record_ends(
@@ -158,10 +165,10 @@ def _record_ends(
         quotes = np.setdiff1d(quotes, escaped, assume_unique=True)
     scan = _QuoteScan(signs, quotes, lines, ord(dialect.delimiter or ","))
     scan.run(is_closed)
-    is_end = np.searchsorted(quotes[scan.is_mark], lines) % 2 == 0
-    for begin, end in scan.broken:  # one record each, also where it has a value over several lines
-        low, high = np.searchsorted(lines, (begin, end))
-        is_end[low : high - 1] = False
+    is_end = scan.marks().searchsorted(lines) % 2 == 0
+    if scan.broken:  # one record each, also where it has a value over several lines
+        for low, high in lines.searchsorted(np.array(scan.broken)).tolist():
+            is_end[low : high - 1] = False
     return lines[is_end], scan.broken
 
 
@@ -197,15 +204,21 @@ class _QuoteScan:
             np.flatnonzero(np.where(is_even, cannot_open, cannot_close)),
             np.flatnonzero(np.where(is_even, cannot_close, cannot_open)),
         )
-        self.is_mark = np.ones(count, bool)
+        self._characters: list[int] = []  # quotes that neither open nor close, ascending
         self.broken: list[Span] = []
+
+    def marks(self) -> Any:
+        """The positions of the quotes that open and close values."""
+        is_mark = np.ones(len(self._quotes), bool)
+        is_mark[self._characters] = False
+        return self._quotes[is_mark]
 
     def run(self, is_closed: bool) -> None:
         """Look at all quotes. Not `is_closed`: a value that is open at the end may go on."""
         first, count = 0, len(self._quotes)
         while first < count:
             if not self._begins[first]:  # a character of a value without quotes
-                self.is_mark[first] = False
+                self._characters.append(first)
                 first += 1
                 continue
             fault = self._next_fault(first)
@@ -214,7 +227,7 @@ class _QuoteScan:
                     return
                 opening = count - 1
             elif (fault - first) % 2 == 0:
-                self.is_mark[fault] = False
+                self._characters.append(fault)
                 first = fault + 1
                 continue
             else:
@@ -226,7 +239,7 @@ class _QuoteScan:
 
     def _next_fault(self, first: int) -> int:
         faults = self._faults[first % 2]
-        at = int(np.searchsorted(faults, first))
+        at = int(faults.searchsorted(first))
         return int(faults[at]) if at < len(faults) else len(self._quotes)
 
     def _opening(self, at: int) -> int:
@@ -237,28 +250,29 @@ class _QuoteScan:
 
     def _tear(self, opening: int) -> int | None:
         """Leave out the line of an opening quote, from the begin of its record. The first quote behind it."""
-        at = int(np.searchsorted(self._lines, self._quotes[opening]))
+        at = int(self._lines.searchsorted(self._quotes[opening]))
         if at == len(self._lines):
             return None
         begin = self._record_begin(opening)
         end = int(self._lines[at]) + 1
-        low, high = np.searchsorted(self._quotes, (begin, end))
-        self.is_mark[low:high] = False
+        low, high = self._quotes.searchsorted((begin, end)).tolist()
+        del self._characters[bisect_left(self._characters, low) :]
+        self._characters.extend(range(low, high))
         self.broken.append((begin, end))
         return int(high)
 
     def _record_begin(self, opening: int) -> int:
         """Where the record of an opening quote begins: earlier values of it may hold line ends."""
         while True:
-            line = int(np.searchsorted(self._lines, self._quotes[opening]))
+            line = int(self._lines.searchsorted(self._quotes[opening]))
             if not line:
                 return 0
             begin = int(self._lines[line - 1]) + 1
-            seen = int(np.searchsorted(self._quotes, begin))
+            seen = int(self._quotes.searchsorted(begin))
             if self._is_outside(seen):
                 return begin
             opening = next(at for at in range(seen - 1, -1, -1) if self._begins[at] and self._is_outside(at))
 
     def _is_outside(self, at: int) -> bool:
         """Whether every value that a quote before this one opens is closed."""
-        return int(np.count_nonzero(self.is_mark[:at])) % 2 == 0
+        return (at - bisect_left(self._characters, at)) % 2 == 0

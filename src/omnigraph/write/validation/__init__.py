@@ -11,12 +11,23 @@ from omnigraph.write.validation.check import Verdict, validate
 from omnigraph.write.validation.fields import check_fields
 from omnigraph.write.validation.findings import Findings, raise_first
 from omnigraph.write.validation.keys import replaced_rows
-from omnigraph.write.validation.model import NOWHERE, Base, Place, Places, Subject, TableDelta, needed_columns, no_ids
+from omnigraph.write.validation.model import (
+    NOWHERE,
+    Base,
+    Mask,
+    Place,
+    Places,
+    Subject,
+    TableDelta,
+    needed_columns,
+    no_ids,
+)
 
 __all__ = [
     "NOWHERE",
     "Base",
     "Findings",
+    "Mask",
     "Place",
     "Places",
     "Subject",

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, cast
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from omnigraph.schema.catalog import Catalog, EdgeType, EntityType
 from omnigraph.storage.tables import Table
 from omnigraph.versioning.snapshot import TableEntry
 
+Mask = npt.NDArray[np.bool_]
+"""Which rows are meant."""
 Place = tuple[str | None, int | None]
 """A row of the input: its file, and its line or number there."""
 
@@ -62,17 +65,40 @@ class Places:
 
     def taken(self, keep: Sequence[int]) -> Places:
         """The places of some rows, in ascending order."""
+        mask = np.zeros(sum(len(numbers) for _, numbers in self.parts), bool)
+        mask[np.asarray(keep, np.int64)] = True
+        return self.filtered(mask)
+
+    def filtered(self, mask: Mask) -> Places:
+        """The places of the rows where a mask is true."""
         parts: list[tuple[str | None, Sequence[int]]] = []
         first = 0
-        rows = np.asarray(keep, np.int64)
         for path, numbers in self.parts:
-            low, high = np.searchsorted(rows, (first, first + len(numbers)))
-            parts.append((path, np.asarray(numbers, np.int64)[rows[low:high] - first].tolist()))
+            mine = _as_array(numbers)[mask[first : first + len(numbers)]]
             first += len(numbers)
+            parts.append((path, cast(Sequence[int], mine)))
         return Places(tuple(parts))
+
+    def outside(self, refused: Iterable[Place]) -> Mask:
+        """Which rows do not stand at any of some places."""
+        by_path: dict[str | None, list[int]] = {}
+        for path, row in refused:
+            if row is not None:
+                by_path.setdefault(path, []).append(row)
+        masks = [
+            ~np.isin(_as_array(numbers), by_path[path]) if path in by_path else np.ones(len(numbers), bool)
+            for path, numbers in self.parts
+        ]
+        return np.concatenate(masks) if masks else np.ones(0, bool)
 
     def __add__(self, other: Places) -> Places:
         return Places((*self.parts, *other.parts))
+
+
+def _as_array(numbers: Sequence[int]) -> npt.NDArray[np.int64]:
+    if isinstance(numbers, range):
+        return np.arange(numbers.start, numbers.stop, numbers.step, dtype=np.int64)
+    return np.asarray(numbers, np.int64)
 
 
 NOWHERE = Places()
