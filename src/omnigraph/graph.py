@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import IO, Annotated, Any, Literal
 
@@ -16,6 +16,7 @@ from omnigraph.api.changes import ChangeFilter, EntityChange, Kind, Op
 from omnigraph.api.conflicts import Strategy
 from omnigraph.api.explanation import Explanation
 from omnigraph.api.options import Engine, Format, Mode
+from omnigraph.api.progress import Listener
 from omnigraph.api.query_result import Result, ResultStream
 from omnigraph.api.results import DeleteResult, ExportResult, LoadResult, MergeResult, MutationResult, RestoreResult
 from omnigraph.api.target import Target
@@ -53,7 +54,7 @@ from omnigraph.write.delete import delete_entities
 from omnigraph.write.export import export_rows
 from omnigraph.write.inference import infer_schema
 from omnigraph.write.inputs.file_options import FileOptions, file_options
-from omnigraph.write.load import APPEND, OVERWRITE, LoadRequest, load_rows, silent
+from omnigraph.write.load import APPEND, OVERWRITE, LoadRequest, load_rows
 from omnigraph.write.mutate import MutationRequest, mutate
 from omnigraph.write.sources import holds_few_rows, inputs_of
 from omnigraph.write.undo import Author, cherry_pick, restore_graph, restore_rows, revert_commit, terms_of
@@ -112,11 +113,13 @@ class Graph:
         return graph
 
     @classmethod
-    def clone(cls, source: str | os.PathLike[str], target: str | os.PathLike[str]) -> Graph:
+    def clone(
+        cls, source: str | os.PathLike[str], target: str | os.PathLike[str], *, progress: Listener | None = None
+    ) -> Graph:
         """Copy a graph, with its branches, tags and kept versions, to a place that is empty, and open the copy."""
         found = cls(GraphStore(GraphRoot.parse(source), read_only=True))
         found._repository.head(MAIN)
-        copy_graph(found._repository, GraphRoot.parse(target), fresh=True)
+        copy_graph(found._repository, GraphRoot.parse(target), fresh=True, progress=progress)
         return cls.open(target)
 
     def __repr__(self) -> str:
@@ -145,7 +148,7 @@ class Graph:
         actor: str | None = None, engine: Engine = "auto", *, message: str | None = None,
         expect_head: str | None = None, idempotency_key: str | None = None, dry_run: bool = False,
         max_errors: Annotated[int, AtLeast(0)] | None = None, ignore_unknown: bool = False, dedupe_edges: bool = False,
-        progress: Callable[[int], None] | None = None, options: FileOptions | None = None,
+        progress: Listener | None = None, options: FileOptions | None = None,
         columns: Mapping[str, str] | None = None, delimiter: str | None = None, quote: str | None = None,
         escape: str | None = None, header: bool | None = None, names: Sequence[str] | None = None,
         null_values: Sequence[str] | None = None, encoding: str | None = None, date_format: str | None = None,
@@ -159,7 +162,7 @@ class Graph:
         `dry_run` checks everything and writes nothing, `max_errors` leaves out so many bad rows, `ignore_unknown` skips
         columns that a type does not have, `dedupe_edges` edges without a key that are there already. The branch applies
         a load with an `idempotency_key` once, and refuses one that expects another head. `progress` is called with
-        numbers of bytes. `engine` is `arrow` (this process), `spark`, or `auto`: Spark when a frame is one of Spark.
+        `omnigraph.Progress`: how far each phase has come. `engine` is `arrow` (this process), `spark`, or `auto`: Spark when a frame is one of Spark.
         `columns` maps properties to columns of the files, and the keywords from `delimiter` on say how CSV is written,
         or `options` says all of that: `FileOptions`.
         """
@@ -178,7 +181,7 @@ class Graph:
         request = LoadRequest(
             inputs=inputs_of(data, written), mode=mode, branch=branch, actor=actor, message=message,
             expect_head=expect_head, idempotency_key=idempotency_key, dry_run=dry_run, max_errors=max_errors,
-            ignore_unknown=ignore_unknown, dedupe_edges=dedupe_edges, progress=progress or silent,
+            ignore_unknown=ignore_unknown, dedupe_edges=dedupe_edges, progress=progress,
             is_small=holds_few_rows(data),
         )  # fmt: skip
         created = self.fork_if_missing(branch, from_branch)
@@ -192,6 +195,10 @@ class Graph:
         except OmnigraphError:
             if created:  # a refused load leaves nothing behind, also not the branch it would have begun
                 self._repository.refs.delete(branch)
+            raise
+        except KeyboardInterrupt:
+            if created:  # it may have been published when it was stopped
+                self._repository.refs.delete_unused(branch)
             raise
         if created and request.dry_run:
             self._repository.refs.delete(branch)
@@ -297,6 +304,7 @@ class Graph:
     def export(
         self, target: str | os.PathLike[str] | IO[bytes], format: Format = "jsonl", *, branch: str | None = None,
         snapshot: Target = None, at: Target = None, types: Sequence[str] | None = None,
+        progress: Listener | None = None,
     ) -> ExportResult:  # fmt: skip
         """Write rows as JSON lines (a file or stream), Parquet or CSV (a directory with a file per type)."""
         given = [each for each in (branch, snapshot, at) if each is not None]
@@ -304,7 +312,7 @@ class Graph:
             raise InvalidArgument("an export reads one state, and several are named", hint="give `at` alone")
         state = self._repository.resolve(given[0] if given else None)
         with self._repository.reading(state):
-            return export_rows(self._store, state, target, format=format, types=types)
+            return export_rows(self._store, state, target, format=format, types=types, progress=progress)
 
     # --- querying -------------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from omnigraph.api.arguments import checked
 from omnigraph.api.commits import Branch
 from omnigraph.api.conflicts import Conflict, Strategy
 from omnigraph.api.options import Engine
+from omnigraph.api.progress import Listener
 from omnigraph.api.results import MergeResult, RestoreResult
 from omnigraph.api.target import Target
 from omnigraph.handles.engines import find_engine
@@ -56,6 +57,7 @@ class Branches:
         delete_branch: bool = False, property_level: bool = False, actor: str | None = None,
         message: str | None = None, *, engine: Engine = "arrow",
         resolutions: str | os.PathLike[str] | Sequence[Conflict] | None = None,
+        progress: Listener | None = None,
     ) -> MergeResult:  # fmt: skip
         """Bring the changes of `source` into `into` in one commit with two parents.
 
@@ -65,10 +67,12 @@ class Branches:
         with their `resolution`; one that was made about other values than the present ones decides nothing.
         `property_level` joins edits of one entity that touch different properties. `dry_run` only tells.
         With `engine="spark"` changed rows are compared and written by Spark tasks; the outcome is the same.
+        `progress` is called with `omnigraph.Progress`.
         """
         result = merge_branch(
             self._repository, source, into, strategy=strategy, dry_run=dry_run, property_level=property_level,
-            actor=actor, message=message, comparing=_comparing(engine), resolutions=resolutions,
+            actor=actor, message=message, comparing=_comparing(engine, progress), resolutions=resolutions,
+            progress=progress,
         )  # fmt: skip
         return delete_merged(self._repository, result) if delete_branch and not dry_run else result
 
@@ -77,8 +81,8 @@ class Branches:
         return write_conflicts(path, conflicts)
 
 
-def _comparing(engine: Engine) -> Comparing:
+def _comparing(engine: Engine, progress: Listener | None) -> Comparing:
     if engine in ("arrow", "auto"):
         return in_process
-    found: Comparing = find_engine(engine).comparing()
+    found: Comparing = find_engine(engine).comparing(progress)
     return found

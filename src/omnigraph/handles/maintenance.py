@@ -5,11 +5,11 @@ from __future__ import annotations
 import datetime as dt
 import os
 import warnings
-from collections.abc import Callable
 from typing import Annotated
 
 from omnigraph.api.arguments import AtLeast, Count, checked
 from omnigraph.api.options import Engine
+from omnigraph.api.progress import Listener
 from omnigraph.api.reports import (
     CleanupReport,
     CopyReport,
@@ -59,31 +59,32 @@ class Maintenance:
 
     def optimize(
         self, branch: str = MAIN, actor: str | None = None, *, auto: bool = False, dry_run: bool = False,
-        target_rows: Count = TARGET_ROWS, engine: Engine = "arrow",
+        target_rows: Count = TARGET_ROWS, engine: Engine = "arrow", progress: Listener | None = None,
     ) -> OptimizeReport:  # fmt: skip
         """Merge small fragments, drop deleted rows and extend indexes, beside writers; one commit, or none.
 
         `auto` leaves tables alone that are not worth it yet, `dry_run` only tells why which would be worked on.
         `target_rows` says how large a fragment may grow. With `engine="spark"` the work is done by Spark tasks.
+        `progress` is called with `omnigraph.Progress`.
         """
         return optimize(
             self._repository, branch, actor=actor, target_rows=target_rows, auto=auto, dry_run=dry_run, pace=self._pace,
-            crew=self._crew(engine),
+            crew=self._crew(engine, progress), progress=progress,
         )  # fmt: skip
 
-    def _crew(self, engine: Engine) -> Crew:
+    def _crew(self, engine: Engine, progress: Listener | None = None) -> Crew:
         if engine in ("arrow", "auto"):
             return HERE
-        crew: Crew = find_engine(engine).crew(self._repository.store.root.uri)
+        crew: Crew = find_engine(engine).crew(self._repository.store.root.uri, progress)
         return crew
 
     def backup(
-        self, target: str | os.PathLike[str], *, verify: bool = True, progress: Callable[[int], None] | None = None
+        self, target: str | os.PathLike[str], *, verify: bool = True, progress: Listener | None = None
     ) -> CopyReport:
         """Copy the graph, with its branches, tags and kept versions, to another place, beside writers.
 
         A place that holds an earlier copy gets what is new. `verify` checks the copy like `fsck`; `progress` is called
-        with numbers of bytes.
+        with `omnigraph.Progress`.
         """
         place = GraphRoot.parse(target)
         return copy_graph(self._repository, place, verify=verify, progress=progress)
@@ -112,19 +113,20 @@ class Maintenance:
     def cleanup(
         self, keep: Annotated[int, AtLeast(0)] | None = 10, older_than: dt.timedelta | float | None = None,
         confirm: bool = False, grace: dt.timedelta | float | None = None, *, force: bool = False,
+        progress: Listener | None = None,
     ) -> CleanupReport:  # fmt: skip
         """Say what old versions and abandoned files would be deleted; with `confirm`, delete them.
 
         Of each branch the newest `keep` versions stay, and all younger than `older_than` (a timedelta, or seconds).
         Tags, merge bases and unfinished writes keep what they need. `grace` replaces both the hour that superseded
-        versions stay and the seven days that unpublished files do.
+        versions stay and the seven days that unpublished files do. `progress` is called with `omnigraph.Progress`.
         """
         policy = CleanupPolicy(keep, _duration("older_than", older_than), _duration("grace", grace), force)
         if keep is not None and keep < _FEW:
             warnings.warn(
                 f"keeping {keep} versions leaves little to travel back to; 10 is recommended", UserWarning, stacklevel=3
             )
-        return cleanup(self._repository, policy, confirm=confirm)
+        return cleanup(self._repository, policy, confirm=confirm, progress=progress)
 
 
 def _duration(name: str, value: dt.timedelta | float | None) -> dt.timedelta | None:

@@ -9,13 +9,14 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from ulid import ULID
 
+from omnigraph.api.progress import Listener, PhaseProgress
 from omnigraph.errors import CorruptGraph, InvalidArgument, ReadOnlyGraph, StoreUnavailable
 from omnigraph.errors.base import shown
 from omnigraph.schema.catalog import Catalog
@@ -180,12 +181,15 @@ class GraphStore:
                 with contextlib.suppress(RuntimeError):  # the interpreter ends: the next writer finds it due
                     self._due[name] = self._upkeep.submit(task)
 
-    def wait_for_upkeep(self) -> None:
-        """Return when nothing of it is left to do."""
+    def wait_for_upkeep(self, progress: Listener | None = None) -> None:
+        """Return when nothing of it is left to do. `progress` hears of each table, if there is anything to wait for."""
         with self._lock:
             due = list(self._due.values())
-        for each in due:
-            each.result()
+        is_over = all(each.done() for each in due)
+        with PhaseProgress(None if is_over else progress, "index", len(due), "tables") as phase:
+            for each in as_completed(due):
+                each.result()
+                phase.advance(1)
 
     @cached_property
     def _upkeep(self) -> ThreadPoolExecutor:

@@ -7,12 +7,13 @@ nothing but their bytes.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, as_completed
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import pyarrow as pa
 
+from omnigraph.api.progress import Listener, PhaseProgress
 from omnigraph.schema.catalog import EntityType
 from omnigraph.storage.effects import WrittenFragment
 from omnigraph.storage.staged import write_rows
@@ -31,6 +32,15 @@ from omnigraph.write.validation import (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Rows on their way into data files, and how much they are."""
+
+    fragments: Future[tuple[WrittenFragment, ...]]
+    rows: int
+    bytes: int
+
+
 @dataclass(slots=True)
 class Gathered:
     """The rows of one type: `held` ones whole, written ones as fragments; `needed` has the columns rules look at."""
@@ -38,11 +48,12 @@ class Gathered:
     entity: EntityType
     held: list[pa.Table] = field(default_factory=list)
     needed: list[pa.Table] = field(default_factory=list)
-    writes: list[Future[tuple[WrittenFragment, ...]]] = field(default_factory=list)
+    writes: list[Write] = field(default_factory=list)
     places: Places = NOWHERE
     fresh_ids: bool = True
     count: int = 0
     held_bytes: int = 0
+    bytes: int = 0
 
     @property
     def keys(self) -> pa.Table:
@@ -83,7 +94,7 @@ class Intake:
         self._store = store
         self._target = target
         self._found = found
-        self._writing: Future[tuple[WrittenFragment, ...]] | None = None
+        self._writing: Write | None = None
         self.gathered: dict[str, Gathered] = {}
 
     def add(self, batch: Batch) -> None:
@@ -102,16 +113,22 @@ class Intake:
         mine.fresh_ids = mine.fresh_ids and batch.fresh_ids
         mine.count += batch.table.num_rows
         mine.held_bytes += batch.table.nbytes
+        mine.bytes += batch.table.nbytes
         if mine.held_bytes > self._store.settings.load_spill_bytes:
             self._spill(mine)
 
     def _spill(self, mine: Gathered) -> None:
         """Write what is held while reading goes on; one write at a time bounds the memory."""
         if self._writing is not None:
-            self._writing.result()
-        rows, mine.held, mine.held_bytes = pa.concat_tables(mine.held), [], 0
-        self._writing = self._store.writers.submit(self._write, mine.entity.table_key, rows)
-        mine.writes.append(self._writing)
+            self._writing.fragments.result()
+        self._writing = self._begin_write(mine)
+
+    def _begin_write(self, mine: Gathered) -> Write:
+        rows, size = pa.concat_tables(mine.held), mine.held_bytes
+        mine.held, mine.held_bytes = [], 0
+        future = self._store.writers.submit(self._write, mine.entity.table_key, rows)
+        mine.writes.append(Write(future, rows.num_rows, size))
+        return mine.writes[-1]
 
     def _write(self, key: str, rows: pa.Table) -> tuple[WrittenFragment, ...]:
         return write_rows(self._store.tables, self._target.table(key), rows)
@@ -123,17 +140,25 @@ class Intake:
         [(key, mine)] = self.gathered.items()
         return {key: pa.concat_tables(mine.held)} if mine.held and not mine.writes else None
 
-    def fragments(self) -> Mapping[str, tuple[WrittenFragment, ...]]:
+    def write_progress(self, progress: Listener | None) -> PhaseProgress:
+        """The phase `write` of a load, in bytes of the rows in memory; what was written while reading is done."""
+        total = sum(mine.bytes for mine in self.gathered.values())
+        return PhaseProgress(progress, "write", total, "bytes")
+
+    def fragments(self, progress: Listener | None = None) -> Mapping[str, tuple[WrittenFragment, ...]]:
         """Data files of every row, by table."""
-
-        def write(mine: Gathered) -> tuple[WrittenFragment, ...]:
-            rest = self._write(mine.entity.table_key, pa.concat_tables(mine.held)) if mine.held else ()
-            mine.held = []  # written: what follows needs the room
-            return (*(fragment for each in mine.writes for fragment in each.result()), *rest)
-
-        many = list(self.gathered.values())
-        written = map(write, many) if len(many) == 1 else self._store.writers.map(write, many)
-        return dict(zip(self.gathered, written, strict=True))
+        for mine in self.gathered.values():
+            if mine.held:
+                self._begin_write(mine)
+        writes = {write.fragments: write for mine in self.gathered.values() for write in mine.writes}
+        with self.write_progress(progress) as phase:
+            for future in as_completed(writes):
+                future.result()
+                phase.advance(writes[future].bytes, writes[future].rows)
+        return {
+            key: tuple(fragment for write in mine.writes for fragment in write.fragments.result())
+            for key, mine in self.gathered.items()
+        }
 
 
 def needed_rows(batch: Batch) -> pa.Table:
