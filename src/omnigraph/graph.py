@@ -162,9 +162,9 @@ class Graph:
         `dry_run` checks everything and writes nothing, `max_errors` leaves out so many bad rows, `ignore_unknown` skips
         columns that a type does not have, `dedupe_edges` edges without a key that are there already. The branch applies
         a load with an `idempotency_key` once, and refuses one that expects another head. `progress` is called with
-        `omnigraph.Progress`: how far each phase has come. `engine` is `arrow` (this process), `spark`, or `auto`: Spark when a frame is one of Spark.
-        `columns` maps properties to columns of the files, and the keywords from `delimiter` on say how CSV is written,
-        or `options` says all of that: `FileOptions`.
+        `omnigraph.Progress`: how far each phase has come. `engine` is `arrow` (this process), `spark`, or `auto`: Spark
+        when a frame is one of Spark. `columns` maps properties to columns of the files, and the keywords from
+        `delimiter` on say how CSV is written, or `options` says all of that: `FileOptions`.
         """
         written = file_options(options, {
             "columns": columns, "delimiter": delimiter, "quote": quote, "escape": escape, "header": header,

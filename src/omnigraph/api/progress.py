@@ -43,7 +43,7 @@ class Progress:
 
 
 Listener = Callable[[Progress], None]
-"""Receives progress, in the thread that made the call."""
+"""Receives progress: of the work of this process in the thread that made the call, of Spark's tasks in another."""
 
 
 class PhaseProgress:

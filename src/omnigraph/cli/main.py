@@ -14,6 +14,7 @@ from typing import Annotated, TextIO
 
 import typer
 
+from omnigraph.cli import interrupts
 from omnigraph.cli.commands import (
     analytics,
     blob,
@@ -42,7 +43,6 @@ from omnigraph.cli.commands import (
 )
 from omnigraph.cli.failures import (
     FAILED,
-    INTERRUPTED,
     MISUSED,
     MISUSES,
     UsageError,
@@ -157,7 +157,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         except MISUSES as error:
             return report_misuse(error, json=json)
         except (KeyboardInterrupt, typer.Abort):
-            return INTERRUPTED
+            return interrupts.report_interrupt(leave=arguments is None)
         except BrokenPipeError:
             # The reader of our output has gone (`| head`): there is nobody left to tell.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -167,6 +167,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _invoke(arguments: list[str]) -> int:
+    interrupts.forget()
     try:
         code = app(args=arguments, prog_name="omnigraph", standalone_mode=False)
     except ModuleNotFoundError as error:
@@ -174,6 +175,7 @@ def _invoke(arguments: list[str]) -> int:
             raise
         raise Unsupported(f"{error.name} is not installed", hint="pip install 'omnigraph[spark]'") from error
     sys.stdout.flush()
+    interrupts.wait_for_indexes()
     return code if isinstance(code, int) else 0
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from omnigraph.api.arguments import checked
 from omnigraph.api.options import Mode
+from omnigraph.api.progress import Listener
 from omnigraph.api.results import LoadResult
 from omnigraph.api.target import Target
 from omnigraph.execution.arrow.governor import Limits
@@ -40,17 +41,17 @@ if TYPE_CHECKING:
 def load(
     graph: Graph, data: Any, mode: Mode, branch: str, *, from_branch: str | None, actor: str | None,
     message: str | None, expect_head: str | None, idempotency_key: str | None, dry_run: bool, max_errors: int | None,
-    ignore_unknown: bool, dedupe_edges: bool, progress: Callable[[int], None] | None,
+    ignore_unknown: bool, dedupe_edges: bool, progress: Listener | None,
     options: FileOptions,
 ) -> LoadResult:  # fmt: skip
     """`graph.load(..., engine="spark")`."""
-    spark = plain_session()
+    spark = plain_session(progress=progress)
     if options != NO_OPTIONS:
         data = with_options(data, options, s3_access(spark))
     nodes, edges, files = _sorted(graph, data, branch, from_branch)
     return bulk_load(
         spark, graph, nodes, edges, mode, branch, data=files, from_branch=from_branch, actor=actor,
-        message=message, max_errors=max_errors, dry_run=dry_run, progress=_tasks_only(progress),
+        message=message, max_errors=max_errors, dry_run=dry_run, progress=progress,
         expect_head=expect_head, idempotency_key=idempotency_key, ignore_unknown=ignore_unknown,
         dedupe_edges=dedupe_edges,
     )  # fmt: skip
@@ -81,19 +82,14 @@ def _sorted(
     return nodes, edges, None
 
 
-def _tasks_only(progress: Any) -> Callable[[int, int], None] | None:
-    """Bars that count bytes do not understand tasks; only a listener that says so hears of them."""
-    return progress if getattr(progress, "counts_tasks", False) else None
-
-
-def crew(uri: str) -> Crew:
+def crew(uri: str, progress: Listener | None = None) -> Crew:
     """`graph.maintenance.optimize(engine="spark")`."""
-    return spark_crew(plain_session(), uri)
+    return spark_crew(plain_session(progress=progress), uri)
 
 
-def comparing() -> Comparing:
+def comparing(progress: Listener | None = None) -> Comparing:
     """`graph.branches.merge(engine="spark")`."""
-    return spark_comparing(plain_session())
+    return spark_comparing(plain_session(progress=progress))
 
 
 @checked

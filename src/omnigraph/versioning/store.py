@@ -181,14 +181,18 @@ class GraphStore:
                 with contextlib.suppress(RuntimeError):  # the interpreter ends: the next writer finds it due
                     self._due[name] = self._upkeep.submit(task)
 
-    def wait_for_upkeep(self, progress: Listener | None = None) -> None:
-        """Return when nothing of it is left to do. `progress` hears of each table, if there is anything to wait for."""
+    def wait_for_upkeep(self, progress: Listener | None = None, *, quietly: bool = False) -> None:
+        """Return when nothing of it is left to do. `progress` hears of each table, if there is anything to wait for.
+
+        What went wrong with it is raised, unless it is to be left to the next writer `quietly`.
+        """
         with self._lock:
             due = list(self._due.values())
         is_over = all(each.done() for each in due)
         with PhaseProgress(None if is_over else progress, "index", len(due), "tables") as phase:
             for each in as_completed(due):
-                each.result()
+                if not quietly:
+                    each.result()
                 phase.advance(1)
 
     @cached_property

@@ -34,6 +34,7 @@ Sniffed = dict[str, Mapping[str, str]]
 MAX_LINE_BYTES = 64 << 20
 """A line is read whole; one without an end, which a small compressed file can hold, must not fill the memory."""
 _READERS = 2
+_spooled: set[str] = set()
 _LINE_END = ord("\n")
 
 
@@ -51,12 +52,19 @@ def noted_part(part: FilePart, sniffed: Sniffed | None) -> FilePart:
 def spooled(stream: IO[bytes] | IO[str]) -> str:
     """The path of a temporary file with all of a stream. It is removed when the process ends."""
     handle, path = tempfile.mkstemp(prefix="omnigraph-", suffix=".jsonl")
+    _spooled.add(path)
     with os.fdopen(handle, "wb") as copy:
         while piece := stream.read(1 << 20):
             # What cannot be encoded is refused where it is read, with its line.
             copy.write(piece.encode(errors="surrogatepass") if isinstance(piece, str) else piece)
-    atexit.register(Path(path).unlink, missing_ok=True)
     return path
+
+
+@atexit.register
+def remove_spooled() -> None:
+    """Remove the temporary files of streams."""
+    while _spooled:
+        Path(_spooled.pop()).unlink(missing_ok=True)
 
 
 @contextmanager

@@ -287,7 +287,8 @@ class Merging:
         both = [k for k in self._types if self.theirs_changed(k) and self.ours_changed(k)]
         self._compare(both)
         conflicts = [c for key in both for c in self._compared(key).conflicts]
-        findings = check_merge(catalog, self, self._decisions)
+        with PhaseProgress(self._txn.progress, "check", 1, "steps"):
+            findings = check_merge(catalog, self, self._decisions)
         for key, merge in findings.revised.items():
             self._tables[key] = replace(self._compared(key), merge=merge, conflicts=())
         adopted = [k for k in self._types if self._is_adoptable(k)]

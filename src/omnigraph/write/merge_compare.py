@@ -92,7 +92,7 @@ class InProcess:
         with PhaseProgress(self.progress, "compare", len(tables), "tables") as phase:
             for each in tables:
                 found.append(self._compared(each))
-                phase.advance(1, rows=len(found[-1].ours.ids) + len(found[-1].theirs.ids))
+                phase.advance(1, rows=found[-1].ours.after.num_rows + found[-1].theirs.after.num_rows)
         return found
 
     def _compared(self, table: TableSides) -> Compared:

@@ -15,6 +15,7 @@ import typer
 from omnigraph.cli import options
 from omnigraph.cli.failures import FAILED
 from omnigraph.cli.output import counted, print_json, print_line
+from omnigraph.cli.progress import spinner
 from omnigraph.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from omnigraph.api.explanation import Explanation
     from omnigraph.api.options import Engine as EngineName
+    from omnigraph.api.progress import Listener
     from omnigraph.query.lint import QueryLint
     from omnigraph.schema.catalog import Catalog
 
@@ -71,13 +73,19 @@ def query(
     shown_branch = branch or (None if at is not None else "main")
     target = snapshot.commit_id if at is not None else None
     shape = "json" if json else format
+    is_streamed = shape in STREAMED and engine in ("auto", "arrow")
     with stopped_at_once():
-        if shape in STREAMED and engine in ("auto", "arrow"):
-            STREAMED[shape](graph.stream(source, name, given, branch=shown_branch, snapshot=target))
+        with spinner("running", show=shape != "json") as progress:
+            if is_streamed:
+                stream = graph.stream(source, name, given, branch=shown_branch, snapshot=target)
+            else:
+                start_spark(engine, progress)
+                result = graph.query(
+                    source, name, given, branch=shown_branch, snapshot=target, engine=cast("EngineName", engine)
+                )
+        if is_streamed:
+            STREAMED[shape](stream)
             return
-        result = graph.query(
-            source, name, given, branch=shown_branch, snapshot=target, engine=cast("EngineName", engine)
-        )
     FORMATS[shape](result)
 
 
@@ -130,7 +138,7 @@ def explain(
     else:
         graph = options.open_to_read(None, store)
         target = options.snapshot_of(graph, branch, at).commit_id if at is not None else None
-        with stopped_at_once():
+        with stopped_at_once(), spinner("running", show=analyze and not json):
             found = graph.explain(source, name, given, branch, target, analyze=analyze)
     assert isinstance(found, Explanation)
     print_json(found.to_json()) if json else print_line(str(found))
@@ -147,6 +155,14 @@ def _meaning(source: str | Path, name: str | None, schema: str) -> Explanation:
     text, path = source_of(source, name)
     compiled = compile_query(text, catalog, name=name, path=path)
     return Explanation(compiled.name, explain_ir(compiled))
+
+
+def start_spark(engine: str, progress: Listener | None) -> None:
+    """Start the session of an engine before it is needed, where there is none, and say so."""
+    if engine == options.Engine.spark:
+        from omnigraph.pipeline.spark_session import plain_session
+
+        plain_session(progress=progress)
 
 
 @contextmanager

@@ -2,12 +2,40 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
 
 _CODECS = {".bz2": "bz2", ".gz": "gzip", ".lz4": "lz4", ".zst": "zstd"}
+
+
+class _CountedStream(io.RawIOBase):
+    """A stream that cannot be asked where it is, with the number of bytes that were read from it."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self._count = 0
+
+    def read(self, size: int = -1) -> bytes:
+        """The next bytes, as many as asked for unless it ends."""
+        data: bytes = self._stream.read(None if size < 0 else size)
+        self._count += len(data)
+        return data
+
+    def tell(self) -> int:
+        """The number of bytes read so far."""
+        return self._count
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def close(self) -> None:
+        """Close the stream behind it."""
+        self._stream.close()
+        super().close()
 
 
 class Meter:
@@ -24,7 +52,7 @@ class Meter:
 
     def opened(self, filesystem: Any, path: str) -> Any:
         """A stream of the bytes of a file, decompressed by its name, whose position is followed."""
-        raw = filesystem.open_input_stream(path, compression=None)
+        raw = _CountedStream(filesystem.open_input_stream(path, compression=None))
         self._tell = raw.tell
         codec = next((codec for suffix, codec in _CODECS.items() if path.endswith(suffix)), None)
         return raw if codec is None else pa.CompressedInputStream(raw, codec)
@@ -41,10 +69,7 @@ class Meter:
     def stream_position(self) -> int:
         """The position of the stream that is read."""
         if self._tell is not None:
-            try:
-                self._position = int(self._tell())
-            except ValueError:  # closed: its last position stands
-                self._tell = None
+            self._position = self._tell()
         return self._position
 
     def position(self, size: int) -> int:

@@ -57,7 +57,9 @@ class FilePart:
 def open_stream(part: FilePart, meter: Meter | None = None) -> Any:
     """The bytes of a file from the beginning; compressed ones, by the name of the file, are decompressed."""
     place = locate(part.path, part.access)
-    return (meter or Meter()).opened(place.filesystem, place.path)
+    if meter is not None:
+        return meter.opened(place.filesystem, place.path)
+    return place.filesystem.open_input_stream(place.path)
 
 
 def open_file(part: FilePart) -> Any:
@@ -84,7 +86,7 @@ def settled_part(part: FilePart) -> tuple[FilePart, Mapping[str, str]]:
 
 
 def tables_of(part: FilePart, found: Findings, meter: Meter | None = None) -> Iterator[Numbered]:
-    """The rows of a part of a file that holds tables, with the columns of its folders. `meter` is told how far it is."""
+    """The rows of a part of a file that holds tables, with the columns of its folders. `meter` hears how far it is."""
     meter = meter or Meter()
     if part.format == CSV:
         numbered = csv_tables(lambda: open_stream(part, meter), part.dialect, part.path, found)
