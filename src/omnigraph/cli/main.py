@@ -43,6 +43,7 @@ from omnigraph.cli.commands import (
 )
 from omnigraph.cli.failures import (
     FAILED,
+    INTERRUPTED,
     MISUSED,
     MISUSES,
     UsageError,
@@ -174,6 +175,8 @@ def _invoke(arguments: list[str]) -> int:
         if (error.name or "").partition(".")[0] not in _SPARK_EXTRA:
             raise
         raise Unsupported(f"{error.name} is not installed", hint="pip install 'omnigraph[spark]'") from error
+    if code == INTERRUPTED:  # Typer makes an exit code of an interrupt
+        raise KeyboardInterrupt
     sys.stdout.flush()
     interrupts.wait_for_indexes()
     return code if isinstance(code, int) else 0
