@@ -115,7 +115,7 @@ def test_files_are_measured_in_their_own_bytes(
 
 @pytest.mark.parametrize("name", ["p.jsonl", "p.jsonl.gz", "Person.feather"])
 def test_reading_is_told_of_on_the_way(graph: Graph, tmp_path: Path, name: str) -> None:
-    """What is told never runs ahead of the rows that were dealt with, although files are read ahead."""
+    """What is told never runs far ahead of the rows that were dealt with: files are read, and decompressed, ahead."""
     rows, path = 20_000, tmp_path / name
     if name.startswith("p."):
         lines = "".join(f"{json.dumps({'type': 'Person', 'data': row})}\n" for row in people(rows).to_pylist())
@@ -128,9 +128,9 @@ def test_reading_is_told_of_on_the_way(graph: Graph, tmp_path: Path, name: str) 
     read = phases(seen)["read"]
     sizes = [each.stat().st_size for each in (path, tmp_path / "Person.parquet")]
     assert read[-1] == Progress("read", sum(sizes), sum(sizes), "bytes", rows + 10)
-    assert {int(4 * each.done / sizes[0]) for each in read if each.rows < rows} >= {0, 1, 2, 3}
+    assert {int(4 * each.done / sizes[0]) for each in read if each.rows < rows} >= {0, 1, 2}
     for each in read:
-        assert each.done / sizes[0] <= each.rows / rows + 0.1 or each.rows >= rows
+        assert each.done / sizes[0] <= each.rows / rows + 0.15 or each.rows >= rows
 
 
 def test_rows_in_memory_are_measured_in_rows(graph: Graph) -> None:
@@ -241,11 +241,16 @@ def test_indexes_that_are_built_after_a_load(graph: Graph) -> None:
     assert [each.phase for each in seen if each.is_over] in (["index"], [])
 
 
-def test_a_phase_that_fails_does_not_end() -> None:
-    seen: list[Progress] = []
-    with pytest.raises(ZeroDivisionError), PhaseProgress(seen.append, "copy", 10) as phase:
+def _fail_in_a_phase(seen: list[Progress]) -> None:
+    with PhaseProgress(seen.append, "copy", 10) as phase:
         phase.advance(10)
         raise ZeroDivisionError
+
+
+def test_a_phase_that_fails_does_not_end() -> None:
+    seen: list[Progress] = []
+    with pytest.raises(ZeroDivisionError):
+        _fail_in_a_phase(seen)
     assert seen == [Progress("copy", 0, 10), Progress("copy", 9, 10)]
     assert not any(each.is_over for each in seen)
 
