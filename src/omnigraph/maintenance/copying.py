@@ -65,9 +65,9 @@ def copy_graph(
     if there:
         _require_earlier_copy(repository, copy, [*content, *chain(*roots.values())], there)
     copy.objects.create_root()
-    in_order = [content, *(list(some) for _, some in groupby(sorted(chain(*roots.values()), key=_phase), key=_phase))]
+    in_order = [list(some) for _, some in groupby(sorted(chain(*roots.values()), key=_phase), key=_phase)]
     run = _Run(source.objects, copy, there)
-    run.copy(in_order, progress)
+    run.copy([content, *in_order], progress)
     named = {each.path for prefix in (TAGS, REFS) for each in roots[prefix]}
     gone = [path for path in there if path.startswith((f"{TAGS}/", f"{REFS}/")) and path not in named]
     copy.objects.delete(gone)

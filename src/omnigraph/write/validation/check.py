@@ -28,7 +28,7 @@ class Verdict:
         return self.requirements
 
 
-_RULES_BETWEEN_TABLES = (check_endpoints, check_removed_nodes, check_cardinality)
+_RULES_BETWEEN_TABLES = 3
 
 
 def validate(
@@ -40,7 +40,7 @@ def validate(
     """
     found = Findings(limit)
     requirements: list[Requirement] = []
-    with PhaseProgress(progress, "check", len(deltas) + len(_RULES_BETWEEN_TABLES), "steps") as phase:
+    with PhaseProgress(progress, "check", len(deltas) + _RULES_BETWEEN_TABLES, "steps") as phase:
         for delta in deltas.values():
             if not delta.fields_checked:
                 check_fields(delta.entity, delta.written, delta.places, found)
@@ -48,7 +48,9 @@ def validate(
             requirements.extend(check_keys(base, delta, found))
             requirements.extend(check_uniques(base, delta, found))
             phase.advance(1, rows=len(delta.inserted) + len(delta.updated))
-        for check in _RULES_BETWEEN_TABLES:
-            requirements.extend(check(base, deltas, found))
-            phase.advance(1)
+        requirements.extend(check_endpoints(base, deltas, found))
+        phase.advance(1)
+        requirements.extend(check_removed_nodes(base, deltas, found))
+        phase.advance(1)
+        requirements.extend(check_cardinality(base, deltas, found))
     return Verdict(tuple(found), tuple(requirements))
