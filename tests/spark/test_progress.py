@@ -97,7 +97,7 @@ def test_a_terminal_is_told_that_spark_starts(job: Path, graph: Graph) -> None:
 def test_an_interrupted_run_says_what_it_has_written(
     job: Path, graph: Graph, failpoint: str, is_published: bool
 ) -> None:
-    job.write_text(f"{job.read_text()}branch: dev\nfrom_branch: main\n")
+    job.write_text(f"{job.read_text()}branch: dev\nfrom: main\n")
     done = subprocess.run(
         [PROGRAM, "pipeline", "run", job, "--master", "local[1]"], capture_output=True, text=True, check=False,
         env={**os.environ, "OMNIGRAPH_FAILPOINT": failpoint}, timeout=180,
