@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from omnigraph.api.changes import EntityChange
     from omnigraph.api.commits import Branch, GraphCommit, Tag
     from omnigraph.api.conflicts import Conflict
+    from omnigraph.api.progress import Progress
     from omnigraph.api.results import LoadResult, MergeResult, MutationResult
     from omnigraph.graph import Graph
     from omnigraph.versioning.snapshot import Snapshot
@@ -32,13 +33,14 @@ _HOMES = {
     "LoadResult": "omnigraph.api.results",
     "MutationResult": "omnigraph.api.results",
     "MergeResult": "omnigraph.api.results",
+    "Progress": "omnigraph.api.progress",
     "Snapshot": "omnigraph.versioning.snapshot",
     "Tag": "omnigraph.api.commits",
 }
 
 __all__ = [
     "Branch", "Conflict", "EntityChange", "FileOptions", "Graph", "GraphCommit", "LoadResult", "MergeResult",
-    "MutationResult", "OmnigraphError", "Snapshot", "Tag", "__version__", "errors",
+    "MutationResult", "OmnigraphError", "Progress", "Snapshot", "Tag", "__version__", "errors",
 ]  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from omnigraph.api.changes import ChangeFeed, EntityChange, Kind, Op
 from omnigraph.api.conflicts import Strategy
 from omnigraph.api.explanation import Explanation
 from omnigraph.api.options import Engine, Format, Mode
+from omnigraph.api.progress import Listener
 from omnigraph.api.query_result import Result, ResultStream
 from omnigraph.api.requests import (
     MAIN,
@@ -31,7 +32,7 @@ from omnigraph.api.requests import (
     StreamQuery,
 )
 from omnigraph.api.results import DeleteResult, ExportResult, LoadResult, MergeResult, MutationResult, RestoreResult
-from omnigraph.api.service import GraphService, ProgressListener
+from omnigraph.api.service import GraphService
 from omnigraph.api.target import Place, Target
 from omnigraph.api.write_requests import (
     CherryPick,
@@ -58,7 +59,6 @@ from omnigraph.versioning.repository import Repository
 from omnigraph.versioning.snapshot import Snapshot
 from omnigraph.versioning.stamp import INTERNAL_SCHEMA_VERSION
 from omnigraph.versioning.store import Settings
-from omnigraph.write.inference import infer_schema
 from omnigraph.write.inputs.file_options import FileOptions, file_options
 
 if TYPE_CHECKING:
@@ -100,6 +100,8 @@ class Graph:
         cls, files: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], *, options: FileOptions | None = None
     ) -> str:
         """Propose the text of a schema for CSV, Parquet, Arrow, ORC or JSON files. Its comments say why."""
+        from omnigraph.write.inference import infer_schema
+
         paths = [files] if isinstance(files, str | os.PathLike) else list(files)
         return infer_schema(paths, options or FileOptions())
 
@@ -111,9 +113,11 @@ class Graph:
         return cls(LocalService.open(uri, mode, settings))
 
     @classmethod
-    def clone(cls, source: str | os.PathLike[str], target: str | os.PathLike[str]) -> Graph:
+    def clone(
+        cls, source: str | os.PathLike[str], target: str | os.PathLike[str], *, progress: Listener | None = None
+    ) -> Graph:
         """Copy a graph, with its branches, tags and kept versions, to a place that is empty, and open the copy."""
-        return cls(LocalService.clone(source, target))
+        return cls(LocalService.clone(source, target, progress))
 
     def __repr__(self) -> str:
         mode = "read-only, " if self.service.is_read_only else ""
@@ -157,7 +161,7 @@ class Graph:
         actor: str | None = None, engine: Engine = "auto", *, message: str | None = None,
         expect_head: str | None = None, idempotency_key: str | None = None, dry_run: bool = False,
         max_errors: Annotated[int, AtLeast(0)] | None = None, ignore_unknown: bool = False, dedupe_edges: bool = False,
-        progress: ProgressListener | None = None, options: FileOptions | None = None,
+        progress: Listener | None = None, options: FileOptions | None = None,
         columns: Mapping[str, str] | None = None, delimiter: str | None = None, quote: str | None = None,
         escape: str | None = None, header: bool | None = None, names: Sequence[str] | None = None,
         null_values: Sequence[str] | None = None, encoding: str | None = None, date_format: str | None = None,
@@ -171,9 +175,9 @@ class Graph:
         `dry_run` checks everything and writes nothing, `max_errors` leaves out so many bad rows, `ignore_unknown` skips
         columns that a type does not have, `dedupe_edges` edges without a key that are there already. The branch applies
         a load with an `idempotency_key` once, and refuses one that expects another head. `progress` is called with
-        numbers of bytes. `engine` is `arrow` (this process), `spark`, or `auto`: Spark when a frame is one of Spark.
-        `columns` maps properties to columns of the files, and the keywords from `delimiter` on say how CSV is written,
-        or `options` says all of that: `FileOptions`.
+        `omnigraph.Progress`: how far each phase has come. `engine` is `arrow` (this process), `spark`, or `auto`: Spark
+        when a frame is one of Spark. `columns` maps properties to columns of the files, and the keywords from
+        `delimiter` on say how CSV is written, or `options` says all of that: `FileOptions`.
         """
         written = file_options(options, {
             "columns": columns, "delimiter": delimiter, "quote": quote, "escape": escape, "header": header,
@@ -269,10 +273,11 @@ class Graph:
     def export(
         self, target: str | os.PathLike[str] | IO[bytes], format: Format = "jsonl", *, branch: str | None = None,
         snapshot: Target = None, at: Target = None, types: Sequence[str] | None = None,
+        progress: Listener | None = None,
     ) -> ExportResult:  # fmt: skip
         """Write rows as JSON lines (a file or stream), Parquet or CSV (a directory with a file per type)."""
         wanted = _one_target(branch, snapshot, at, "an export")
-        return self.service.call(ExportRows(target=target, format=format, at=wanted, types=types))
+        return self.service.call(ExportRows(target=target, format=format, at=wanted, types=types), progress)
 
     # --- querying -------------------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from typing import Any
 from omnigraph.errors import InvalidArgument
 
 VARIABLE = "OMNIGRAPH_LOG"
+PROGRESS_VARIABLE = "OMNIGRAPH_PROGRESS_SECONDS"
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 _FORMATS = ("text", "json")
 _logger = logging.getLogger("omnigraph")
@@ -56,6 +57,18 @@ def configure() -> None:
     _logger.addHandler(handler)
     _logger.setLevel(level)
     _attached[text] = handler
+
+
+def progress_seconds() -> float:
+    """How often progress is told where no bar shows it; 0 for never."""
+    text = os.environ.get(PROGRESS_VARIABLE, "30")
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < float("inf"):
+        raise InvalidArgument(f"{PROGRESS_VARIABLE} is {text!r}", hint="seconds between lines; 0 for none")
+    return seconds
 
 
 def _parsed(text: str) -> tuple[int, str]:

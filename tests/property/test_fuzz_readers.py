@@ -139,7 +139,7 @@ def load(data: Any) -> None:
     """Read an input to its end, as a load does before it looks at the graph."""
     found = Findings()
     for each in inputs_of(data):
-        for batch in each(Reading(CATALOG, found, lambda size: None)):
+        for batch in each.read(Reading(CATALOG, found)):
             batch.table.validate(full=True)
             batch.table.to_pylist()
     for violation in found:
@@ -345,7 +345,7 @@ def test_wrapped_columns_are_read_as_what_they_stand_for() -> None:
     ]  # fmt: skip
     for form in forms:
         [chunk] = inputs_of({"Person": pa.table({"name": form})})
-        [batch] = chunk(Reading(CATALOG, Findings(), lambda size: None))
+        [batch] = chunk.read(Reading(CATALOG, Findings()))
         assert batch.table["name"].to_pylist() == ["Ann", "Bob"]
 
 
@@ -433,6 +433,6 @@ def test_long_lines_below_the_limit_are_read(tmp_path: Path) -> None:
     path.write_text(
         "".join(json.dumps({"type": "Thing", "data": {"label": label}}) + end for end in ("\n", "\n\n", ""))
     )
-    [read] = inputs_of(path)
-    batches = list(read(Reading(CATALOG, Findings(), lambda size: None)))
+    [one] = inputs_of(path)
+    batches = list(one.read(Reading(CATALOG, Findings())))
     assert [len(text) for batch in batches for text in batch.table["label"].to_pylist()] == [20 << 20] * 3

@@ -12,7 +12,7 @@ import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pytest
 
-from omnigraph import Graph, pipeline
+from omnigraph import Graph, Progress, pipeline
 from omnigraph.errors import (
     CardinalityViolation,
     DataError,
@@ -278,7 +278,7 @@ def test_a_load_follows_a_branch_that_moves(spark, graph, tmp_path) -> None:
     path = parquet(tmp_path, "p", PEOPLE)
     rival = Graph.open(graph.uri)
 
-    def meddle(_done: int, _total: int) -> None:
+    def meddle(_: Progress) -> None:
         if rival.snapshot().table("node:Person").row_count == 0:
             rival.load([{"type": "Person", "data": {"name": "rival"}}])
 

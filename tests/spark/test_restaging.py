@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from omnigraph import Graph, pipeline
+from omnigraph import Graph, Progress, pipeline
 from omnigraph.pipeline import narrowing
 
 SCHEMA = """
@@ -108,8 +108,8 @@ def test_a_file_that_is_gone_after_it_was_read_is_not_needed_again(spark: Any, t
     path = tmp_path / "people.parquet"
     pq.write_table(pa.table({"name": ["a", "b", "a"]}), path)
 
-    def gone(done: int, total: int) -> None:
-        if done == total:
+    def gone(progress: Progress) -> None:
+        if progress.phase == "read" and progress.is_over:
             path.unlink(missing_ok=True)
 
     result = pipeline.load(spark, graph, {"Person": str(path)}, max_errors=5, progress=gone)

@@ -16,8 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from omnigraph import Graph, pipeline
-from omnigraph.cli.commands.pipeline import watched_tasks
-from omnigraph.errors import InvalidArgument, JobError, OmnigraphError
+from omnigraph.errors import JobError, OmnigraphError
 from omnigraph.pipeline.job import parse_job
 from omnigraph.pipeline.lineage import dataset_name, lineage_of
 
@@ -160,22 +159,3 @@ def test_where_events_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         with pytest.raises(JobError, match=words):
             parse_job(f"{text}\nnodes: {{P: a.csv}}", tmp_path / "job.yaml")
     assert dataset_name("s3://bucket/a/b.csv") == ("s3://bucket", "a/b.csv")
-
-
-def test_progress_without_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = [0.0]
-    monkeypatch.setattr("time.monotonic", lambda: clock[0])
-    with watched_tasks("loading", show=True) as progress:
-        for at in range(0, 100, 10):
-            clock[0] = float(at)
-            progress(at, 100)
-    assert capsys.readouterr().err.splitlines() == [
-        "loading: 30 of 100 tasks, 30 s", "loading: 60 of 100 tasks, 60 s", "loading: 90 of 100 tasks, 90 s",
-    ]  # fmt: skip
-    monkeypatch.setenv("OMNIGRAPH_PROGRESS_SECONDS", "0")
-    for show in (True, False):
-        with watched_tasks("loading", show=show) as progress:
-            assert progress is None
-    monkeypatch.setenv("OMNIGRAPH_PROGRESS_SECONDS", "often")
-    with pytest.raises(InvalidArgument, match="OMNIGRAPH_PROGRESS_SECONDS is 'often'"), watched_tasks("", show=True):
-        pass

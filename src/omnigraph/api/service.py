@@ -6,12 +6,11 @@ and a wrapper that decides who may do what: all are services.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeVar
 
+from omnigraph.api.progress import Listener
+
 R = TypeVar("R")
-ProgressListener = Callable[[int], None]
-"""Called with numbers of bytes while a request is answered."""
 
 
 class Request(Generic[R]):
@@ -33,7 +32,7 @@ class GraphService(Protocol):
     def is_local(self) -> bool:
         """Whether the graph lies on a disk of this machine."""
 
-    def call(self, request: Request[R], progress: ProgressListener | None = None) -> R:
+    def call(self, request: Request[R], progress: Listener | None = None) -> R:
         """Answer one request, or raise the `OmnigraphError` that says why not."""
 
     def close(self) -> None:

@@ -14,6 +14,7 @@ from typing import Annotated, TextIO
 
 import typer
 
+from omnigraph.cli import interrupts
 from omnigraph.cli.command_table import PAGED, LazyGroup
 from omnigraph.cli.failures import (
     FAILED,
@@ -107,7 +108,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         except MISUSES as error:
             return report_misuse(error, json=json)
         except (KeyboardInterrupt, typer.Abort):
-            return INTERRUPTED
+            return interrupts.report_interrupt(leave=arguments is None)
         except BrokenPipeError:
             # The reader of our output has gone (`| head`): there is nobody left to tell.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -117,13 +118,17 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _invoke(arguments: list[str]) -> int:
+    interrupts.forget()
     try:
         code = app(args=arguments, prog_name="omnigraph", standalone_mode=False)
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in _SPARK_EXTRA:
             raise
         raise Unsupported(f"{error.name} is not installed", hint="pip install 'omnigraph[spark]'") from error
+    if code == INTERRUPTED:  # Typer makes an exit code of an interrupt
+        raise KeyboardInterrupt
     sys.stdout.flush()
+    interrupts.wait_for_indexes()
     return code if isinstance(code, int) else 0
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn, cast
 
 import typer
 
-from omnigraph.cli import completion
+from omnigraph.cli import completion, interrupts
 from omnigraph.cli.completion import STORE_VARIABLE
 from omnigraph.cli.failures import MISUSED, UsageError
 from omnigraph.cli.output import note
@@ -139,7 +139,10 @@ def open_to_write(command: str, uri: str | None, store: str | None = None, *, qu
 
     where = location(uri, store)
     announce(command, where, quiet=quiet)
-    return Graph.open(where)
+    interrupts.begin_write(quiet=quiet)
+    graph = Graph.open(where)
+    interrupts.watch(graph)
+    return graph
 
 
 def announce(command: str, uri: str, *, quiet: bool) -> None:

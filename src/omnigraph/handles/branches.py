@@ -9,6 +9,7 @@ from omnigraph.api.arguments import checked
 from omnigraph.api.commits import Branch
 from omnigraph.api.conflicts import Conflict, Strategy
 from omnigraph.api.options import Engine
+from omnigraph.api.progress import Listener
 from omnigraph.api.requests import MAIN, GetBranch, ListBranches
 from omnigraph.api.results import MergeResult, RestoreResult
 from omnigraph.api.service import GraphService
@@ -56,6 +57,7 @@ class Branches:
         delete_branch: bool = False, property_level: bool = False, actor: str | None = None,
         message: str | None = None, *, engine: Engine = "arrow",
         resolutions: str | os.PathLike[str] | Sequence[Conflict] | None = None,
+        progress: Listener | None = None,
     ) -> MergeResult:  # fmt: skip
         """Bring the changes of `source` into `into` in one commit with two parents.
 
@@ -65,12 +67,14 @@ class Branches:
         with their `resolution`; one that was made about other values than the present ones decides nothing.
         `property_level` joins edits of one entity that touch different properties. `dry_run` only tells.
         With `engine="spark"` changed rows are compared and written by Spark tasks; the outcome is the same.
+        `progress` is called with `omnigraph.Progress`.
         """
         return self._service.call(
             MergeBranch(
                 source=source, into=into, strategy=strategy, dry_run=dry_run, delete_branch=delete_branch,
                 property_level=property_level, actor=actor, message=message, engine=engine, resolutions=resolutions,
-            )
+            ),
+            progress,
         )  # fmt: skip
 
     def write_conflicts(self, path: str | os.PathLike[str], conflicts: Sequence[Conflict]) -> int:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import datetime as dt
 import os
 import warnings
-from collections.abc import Callable
 from typing import Annotated
 
 from omnigraph.api.arguments import AtLeast, Count, checked
 from omnigraph.api.options import Engine
+from omnigraph.api.progress import Listener
 from omnigraph.api.reports import (
     CleanupReport,
     CopyReport,
@@ -47,27 +47,28 @@ class Maintenance:
 
     def optimize(
         self, branch: str = MAIN, actor: str | None = None, *, auto: bool = False, dry_run: bool = False,
-        target_rows: Count | None = None, engine: Engine = "arrow",
+        target_rows: Count | None = None, engine: Engine = "arrow", progress: Listener | None = None,
     ) -> OptimizeReport:  # fmt: skip
         """Merge small fragments, drop deleted rows and extend indexes, beside writers; one commit, or none.
 
         `auto` leaves tables alone that are not worth it yet, `dry_run` only tells why which would be worked on.
         `target_rows` says how large a fragment may grow, a million rows by default. With `engine="spark"` tasks of
-        Spark do the work.
+        Spark do the work. `progress` is called with `omnigraph.Progress`.
         """
         return self._service.call(
             OptimizeTables(
                 branch=branch, actor=actor, auto=auto, dry_run=dry_run, target_rows=target_rows, engine=engine
-            )
+            ),
+            progress,
         )
 
     def backup(
-        self, target: str | os.PathLike[str], *, verify: bool = True, progress: Callable[[int], None] | None = None
+        self, target: str | os.PathLike[str], *, verify: bool = True, progress: Listener | None = None
     ) -> CopyReport:
         """Copy the graph, with its branches, tags and kept versions, to another place, beside writers.
 
         A place that holds an earlier copy gets what is new. `verify` checks the copy like `fsck`; `progress` is called
-        with numbers of bytes.
+        with `omnigraph.Progress`.
         """
         return self._service.call(BackUp(target=target, verify=verify), progress)
 
@@ -95,15 +96,17 @@ class Maintenance:
     def cleanup(
         self, keep: Annotated[int, AtLeast(0)] | None = 10, older_than: dt.timedelta | float | None = None,
         confirm: bool = False, grace: dt.timedelta | float | None = None, *, force: bool = False,
+        progress: Listener | None = None,
     ) -> CleanupReport:  # fmt: skip
         """Say what old versions and abandoned files would be deleted; with `confirm`, delete them.
 
         Of each branch the newest `keep` versions stay, and all younger than `older_than` (a timedelta, or seconds).
         Tags, merge bases and unfinished writes keep what they need. `grace` replaces both the hour that superseded
-        versions stay and the seven days that unpublished files do.
+        versions stay and the seven days that unpublished files do. `progress` is called with `omnigraph.Progress`.
         """
         if keep is not None and keep < _FEW:
             warnings.warn(
                 f"keeping {keep} versions leaves little to travel back to; 10 is recommended", UserWarning, stacklevel=3
             )
-        return self._service.call(CleanUp(keep=keep, older_than=older_than, confirm=confirm, grace=grace, force=force))
+        request = CleanUp(keep=keep, older_than=older_than, confirm=confirm, grace=grace, force=force)
+        return self._service.call(request, progress)

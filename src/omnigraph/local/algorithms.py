@@ -19,8 +19,8 @@ from omnigraph.api.analytics_requests import (
     WriteColumn,
 )
 from omnigraph.api.arguments import EntityId
+from omnigraph.api.progress import Listener
 from omnigraph.api.results import LoadResult
-from omnigraph.api.service import ProgressListener
 from omnigraph.api.write_requests import LoadRows
 from omnigraph.errors import InvalidArgument, UnknownField, Unsupported
 from omnigraph.execution.analytics import algorithms, paths
@@ -35,7 +35,7 @@ from omnigraph.local.writes import load
 MakeRunner = Callable[[GraphView], Runner]
 
 
-def run_locally(graph: LocalGraph, request: Algorithm, _: ProgressListener | None) -> pa.Table:
+def run_locally(graph: LocalGraph, request: Algorithm, _: Listener | None) -> pa.Table:
     """Run an algorithm in this process."""
     return run_algorithm(graph, request, GraphView.local)
 
@@ -115,7 +115,7 @@ def _numbers(view: GraphView, type_name: str | None, sources: Sequence[EntityId]
     return [view.number_of(type_name, source) for source in sources]
 
 
-def write_column(graph: LocalGraph, request: WriteColumn, progress: ProgressListener | None) -> LoadResult:
+def write_column(graph: LocalGraph, request: WriteColumn, progress: Listener | None) -> LoadResult:
     """Set one property of the nodes of a result that are still there, and leave everything else of them as it is."""
     result, column = request.result, request.column
     name = request.property or column

@@ -5,21 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import pyarrow as pa
 
-from omnigraph.api.results import LoadResult
-from omnigraph.api.service import ProgressListener
-from omnigraph.api.write_requests import LoadRows
+from omnigraph.api.progress import Listener
 from omnigraph.errors import InvalidArgument, Unsupported
-from omnigraph.local.graph_state import LocalGraph
-from omnigraph.query.plan import QueryPlan
-from omnigraph.schema.catalog import Catalog
-from omnigraph.storage.crew import Crew
-from omnigraph.versioning.snapshot import Snapshot
-from omnigraph.versioning.store import GraphStore
-from omnigraph.write.merge_compare import Comparing
+
+if TYPE_CHECKING:
+    from omnigraph.api.results import LoadResult
+    from omnigraph.api.write_requests import LoadRows
+    from omnigraph.local.graph_state import LocalGraph
+    from omnigraph.query.plan import QueryPlan
+    from omnigraph.schema.catalog import Catalog
+    from omnigraph.storage.crew import Crew
+    from omnigraph.versioning.snapshot import Snapshot
+    from omnigraph.versioning.store import GraphStore
+    from omnigraph.write.merge_compare import Comparing
 
 GROUP = "omnigraph.engines"
 _BUILT_IN = {"spark": EntryPoint("spark", "omnigraph.pipeline.engine", GROUP)}
@@ -29,7 +31,7 @@ _BUILT_IN = {"spark": EntryPoint("spark", "omnigraph.pipeline.engine", GROUP)}
 class Engine(Protocol):
     """What a module offers that is registered as an entry point of the group `omnigraph.engines`."""
 
-    def load(self, graph: LocalGraph, request: LoadRows, progress: ProgressListener | None) -> LoadResult:
+    def load(self, graph: LocalGraph, request: LoadRows, progress: Listener | None) -> LoadResult:
         """Write the rows of a request as one commit."""
 
     def execute(
@@ -37,10 +39,10 @@ class Engine(Protocol):
     ) -> pa.Table:
         """Answer a plan from a snapshot."""
 
-    def crew(self, uri: str) -> Crew:
+    def crew(self, uri: str, progress: Listener | None) -> Crew:
         """Who merges fragments and sorts indexes."""
 
-    def comparing(self) -> Comparing:
+    def comparing(self, progress: Listener | None) -> Comparing:
         """How the rows of a merge are compared."""
 
     def view(self, graph: Any) -> Any:

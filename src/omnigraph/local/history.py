@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from omnigraph.api.changes import ChangeFeed, ChangeFilter, EntityChange
 from omnigraph.api.commits import Branch, GraphCommit, Tag
+from omnigraph.api.progress import Listener
 from omnigraph.api.requests import (
     CommitChanges,
     DiffTargets,
@@ -18,7 +19,6 @@ from omnigraph.api.requests import (
     PollChanges,
 )
 from omnigraph.api.results import HistoryExport
-from omnigraph.api.service import ProgressListener
 from omnigraph.api.write_requests import CreateBranch, CreateTag, DeleteBranch, DeleteTag, ExportHistory
 from omnigraph.local.graph_state import Handlers, LocalGraph
 from omnigraph.versioning.changes import Feed, changes_between, changes_of, require_types
@@ -27,58 +27,58 @@ from omnigraph.versioning.repository import CommitFilter
 from omnigraph.write.export_history import export_history
 
 
-def list_branches(graph: LocalGraph, _: ListBranches, __: ProgressListener | None) -> list[Branch]:
+def list_branches(graph: LocalGraph, _: ListBranches, __: Listener | None) -> list[Branch]:
     """All branches, main first."""
     return graph.repository.refs.list()
 
 
-def get_branch(graph: LocalGraph, request: GetBranch, _: ProgressListener | None) -> Branch:
+def get_branch(graph: LocalGraph, request: GetBranch, _: Listener | None) -> Branch:
     """One branch."""
     return graph.repository.refs.get(request.name)
 
 
-def create_branch(graph: LocalGraph, request: CreateBranch, _: ProgressListener | None) -> Branch:
+def create_branch(graph: LocalGraph, request: CreateBranch, _: Listener | None) -> Branch:
     """A new branch that begins with a target."""
     return graph.repository.create_branch(request.name, request.at)
 
 
-def delete_branch(graph: LocalGraph, request: DeleteBranch, _: ProgressListener | None) -> None:
+def delete_branch(graph: LocalGraph, request: DeleteBranch, _: Listener | None) -> None:
     """Delete a branch."""
     graph.repository.refs.delete(request.name)
 
 
-def list_tags(graph: LocalGraph, _: ListTags, __: ProgressListener | None) -> list[Tag]:
+def list_tags(graph: LocalGraph, _: ListTags, __: Listener | None) -> list[Tag]:
     """All tags."""
     return graph.repository.tags.list()
 
 
-def create_tag(graph: LocalGraph, request: CreateTag, _: ProgressListener | None) -> Tag:
+def create_tag(graph: LocalGraph, request: CreateTag, _: Listener | None) -> Tag:
     """Name the state of a target."""
     return graph.repository.create_tag(request.name, request.at)
 
 
-def delete_tag(graph: LocalGraph, request: DeleteTag, _: ProgressListener | None) -> None:
+def delete_tag(graph: LocalGraph, request: DeleteTag, _: Listener | None) -> None:
     """Forget a tag."""
     graph.repository.tags.delete(request.name)
 
 
-def list_commits(graph: LocalGraph, request: ListCommits, _: ProgressListener | None) -> Iterator[GraphCommit]:
+def list_commits(graph: LocalGraph, request: ListCommits, _: Listener | None) -> Iterator[GraphCommit]:
     """Commits of a branch, newest first."""
     return graph.repository.commits(request.branch, CommitFilter(request.actor, request.limit))
 
 
-def get_commit(graph: LocalGraph, request: GetCommit, _: ProgressListener | None) -> GraphCommit:
+def get_commit(graph: LocalGraph, request: GetCommit, _: Listener | None) -> GraphCommit:
     """One commit by id."""
     return graph.repository.commit(request.commit_id)
 
 
-def get_head(graph: LocalGraph, request: GetHead, _: ProgressListener | None) -> GraphCommit:
+def get_head(graph: LocalGraph, request: GetHead, _: Listener | None) -> GraphCommit:
     """The newest commit of a branch."""
     state = graph.repository.head(request.branch)
     return state.commits[state.head]
 
 
-def commit_changes(graph: LocalGraph, request: CommitChanges, _: ProgressListener | None) -> tuple[EntityChange, ...]:
+def commit_changes(graph: LocalGraph, request: CommitChanges, _: Listener | None) -> tuple[EntityChange, ...]:
     """What a commit changed against its first parent."""
     commit = graph.repository.commit(request.commit_id)
     if request.types:
@@ -86,7 +86,7 @@ def commit_changes(graph: LocalGraph, request: CommitChanges, _: ProgressListene
     return tuple(changes_of(graph.repository, commit, _filter(request)))
 
 
-def diff_targets(graph: LocalGraph, request: DiffTargets, _: ProgressListener | None) -> Iterator[EntityChange]:
+def diff_targets(graph: LocalGraph, request: DiffTargets, _: Listener | None) -> Iterator[EntityChange]:
     """What would turn one target into another."""
     base, head = graph.repository.resolve(request.a), graph.repository.resolve(request.b)
     require_types(graph.store, head, request.types)
@@ -94,7 +94,7 @@ def diff_targets(graph: LocalGraph, request: DiffTargets, _: ProgressListener | 
     return graph.repository.read_through(found, base, head)
 
 
-def poll_changes(graph: LocalGraph, request: PollChanges, _: ProgressListener | None) -> ChangeFeed:
+def poll_changes(graph: LocalGraph, request: PollChanges, _: Listener | None) -> ChangeFeed:
     """The commits of a branch after a cursor. A feed that goes on was checked when it began."""
     if request.cursor is None:
         require_types(graph.store, graph.repository.head(request.branch), request.types)
@@ -104,7 +104,7 @@ def poll_changes(graph: LocalGraph, request: PollChanges, _: ProgressListener | 
     )  # fmt: skip
 
 
-def write_history(graph: LocalGraph, request: ExportHistory, _: ProgressListener | None) -> HistoryExport:
+def write_history(graph: LocalGraph, request: ExportHistory, _: Listener | None) -> HistoryExport:
     """Write every commit of a branch with what it changed."""
     return export_history(graph.repository, request.target, request.branch)
 

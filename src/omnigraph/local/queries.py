@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from omnigraph.api.explanation import Explanation, Operator
+from omnigraph.api.progress import Listener
 from omnigraph.api.query_result import Result, ResultStream
 from omnigraph.api.requests import ExplainQuery, RunQuery, StreamQuery
-from omnigraph.api.service import ProgressListener
 from omnigraph.api.target import Target
 from omnigraph.errors import InvalidArgument
 from omnigraph.execution.arrow.engine import Run
@@ -20,7 +20,7 @@ from omnigraph.schema.catalog import Catalog
 from omnigraph.versioning.manifest import ManifestState
 
 
-def run_query(graph: LocalGraph, request: RunQuery, _: ProgressListener | None) -> Result:
+def run_query(graph: LocalGraph, request: RunQuery, _: Listener | None) -> Result:
     """Answer one query from one snapshot."""
     state, compiled, catalog = _compile_read(graph, request)
     params = bind_params(compiled, request.params)
@@ -34,7 +34,7 @@ def run_query(graph: LocalGraph, request: RunQuery, _: ProgressListener | None) 
     return Result(table, compiled.name, state.head, _branch_read(request.at, state), state.head)
 
 
-def stream_query(graph: LocalGraph, request: StreamQuery, _: ProgressListener | None) -> ResultStream:
+def stream_query(graph: LocalGraph, request: StreamQuery, _: Listener | None) -> ResultStream:
     """Answer one query from one snapshot, batch by batch."""
     state, compiled, catalog = _compile_read(graph, request)
     params = bind_params(compiled, request.params)
@@ -45,7 +45,7 @@ def stream_query(graph: LocalGraph, request: StreamQuery, _: ProgressListener | 
     return ResultStream(found.schema, found.row_count, batches, compiled.name, state.head, branch)
 
 
-def explain_query(graph: LocalGraph, request: ExplainQuery, _: ProgressListener | None) -> Explanation:
+def explain_query(graph: LocalGraph, request: ExplainQuery, _: Listener | None) -> Explanation:
     """What a query will do; with `analyze` it is run, and measured."""
     state, compiled, catalog = _compile_read(graph, request)
     text = explain_ir(compiled)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from omnigraph.api.progress import Listener
 from omnigraph.api.requests import (
     ExportRows,
     GetBlob,
@@ -18,7 +19,6 @@ from omnigraph.api.requests import (
     StatBlob,
 )
 from omnigraph.api.results import BlobInfo, ExportResult
-from omnigraph.api.service import ProgressListener
 from omnigraph.datatypes import Scalar
 from omnigraph.errors import InvalidArgument, NotFound
 from omnigraph.local.graph_state import Handlers, LocalGraph
@@ -31,12 +31,12 @@ from omnigraph.versioning.staging import open_table
 from omnigraph.write.export import export_rows
 
 
-def read_rows(graph: LocalGraph, request: ReadRows, _: ProgressListener | None) -> pa.Table:
+def read_rows(graph: LocalGraph, request: ReadRows, _: Listener | None) -> pa.Table:
     """All rows of a type."""
     return _public_rows(graph, graph.repository.resolve(request.at), request.table_key, where=None)
 
 
-def read_entity(graph: LocalGraph, request: ReadEntity, _: ProgressListener | None) -> dict[str, Any] | None:
+def read_entity(graph: LocalGraph, request: ReadEntity, _: Listener | None) -> dict[str, Any] | None:
     """One entity; None when it does not exist."""
     state = graph.repository.resolve(request.at)
     entity = graph.store.catalog(state.schema_hash).entity(request.table_key)
@@ -45,31 +45,33 @@ def read_entity(graph: LocalGraph, request: ReadEntity, _: ProgressListener | No
     return found[0] if found else None
 
 
-def read_snapshot(graph: LocalGraph, request: ReadSnapshot, _: ProgressListener | None) -> Snapshot:
+def read_snapshot(graph: LocalGraph, request: ReadSnapshot, _: Listener | None) -> Snapshot:
     """What a target holds."""
     return graph.repository.resolve(request.at).snapshot
 
 
-def read_catalog(graph: LocalGraph, request: ReadCatalog, _: ProgressListener | None) -> Catalog:
+def read_catalog(graph: LocalGraph, request: ReadCatalog, _: Listener | None) -> Catalog:
     """The types of a target."""
     return graph.store.catalog(graph.repository.resolve(request.at).schema_hash)
 
 
-def locate_table(graph: LocalGraph, request: LocateTable, _: ProgressListener | None) -> tuple[str, int]:
+def locate_table(graph: LocalGraph, request: LocateTable, _: Listener | None) -> tuple[str, int]:
     """The Lance dataset and version behind a type."""
     state = graph.repository.resolve(request.at)
     entry = state.snapshot.table(graph.store.catalog(state.schema_hash).entity(request.table_key).table_key)
     return graph.store.root.join(entry.location), entry.staged_version
 
 
-def write_export(graph: LocalGraph, request: ExportRows, _: ProgressListener | None) -> ExportResult:
+def write_export(graph: LocalGraph, request: ExportRows, progress: Listener | None) -> ExportResult:
     """Write rows of a target to files."""
     state = graph.repository.resolve(request.at)
     with graph.repository.reading(state):
-        return export_rows(graph.store, state, request.target, format=request.format, types=request.types)
+        return export_rows(
+            graph.store, state, request.target, format=request.format, types=request.types, progress=progress
+        )
 
 
-def get_blob(graph: LocalGraph, request: GetBlob, _: ProgressListener | None) -> bytes | None:
+def get_blob(graph: LocalGraph, request: GetBlob, _: Listener | None) -> bytes | None:
     """Bytes of a blob, whole or a range of them."""
     found = _blob(graph, request)[0]
     if found is not None and request.offset > len(found):
@@ -79,7 +81,7 @@ def get_blob(graph: LocalGraph, request: GetBlob, _: ProgressListener | None) ->
     return found[request.offset :] if request.length is None else found[request.offset :][: request.length]
 
 
-def stat_blob(graph: LocalGraph, request: StatBlob, _: ProgressListener | None) -> BlobInfo | None:
+def stat_blob(graph: LocalGraph, request: StatBlob, _: Listener | None) -> BlobInfo | None:
     """Size and etag of a blob."""
     found, head = _blob(graph, request)
     return None if found is None else BlobInfo("managed", len(found), hashlib.sha256(found).hexdigest(), head)

@@ -6,30 +6,69 @@ Every class of request has one handler; the modules beside this one hold them by
 from __future__ import annotations
 
 import os
-from typing import Literal, TypeVar, cast
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from typing import Any, Literal, TypeVar, cast
 
-from omnigraph.api.service import ProgressListener, Request
+from omnigraph.api.progress import Listener
+from omnigraph.api.service import Request
 from omnigraph.errors import InvalidArgument, Unsupported
-from omnigraph.local import algorithms, history, queries, reads, schema, upkeep, writes
-from omnigraph.local.graph_state import Handlers, LocalGraph
-from omnigraph.maintenance.copying import copy_graph
+from omnigraph.local.graph_state import Handler, Handlers, LocalGraph
 from omnigraph.storage.layout import GraphRoot
 from omnigraph.versioning.refs import MAIN
 from omnigraph.versioning.store import GraphStore, Settings
-from omnigraph.write.create import create_graph
 
 R = TypeVar("R")
 
 
-HANDLERS: Handlers = {
-    **queries.HANDLERS,
-    **reads.HANDLERS,
-    **history.HANDLERS,
-    **schema.HANDLERS,
-    **writes.HANDLERS,
-    **upkeep.HANDLERS,
-    **algorithms.HANDLERS,
-}
+TOPICS: Mapping[str, str] = {
+    **dict.fromkeys(("RunQuery", "StreamQuery", "ExplainQuery"), "queries"),
+    **dict.fromkeys(
+        (
+            "ReadRows", "ReadEntity", "ReadSnapshot", "ReadCatalog", "LocateTable", "ExportRows", "GetBlob", "StatBlob",
+        ),
+        "reads",
+    ),
+    **dict.fromkeys(
+        (
+            "ListBranches", "GetBranch", "CreateBranch", "DeleteBranch", "ListTags", "CreateTag", "DeleteTag",
+            "ListCommits", "GetCommit", "GetHead", "CommitChanges", "DiffTargets", "PollChanges", "ExportHistory",
+        ),
+        "history",
+    ),
+    **dict.fromkeys(("ShowSchema", "PlanSchema", "ApplySchema"), "schema"),
+    **dict.fromkeys(
+        (
+            "LoadRows", "RunMutation", "DeleteEntities", "MergeBranch", "RevertCommit", "CherryPick", "RestoreTarget",
+        ),
+        "writes",
+    ),
+    **dict.fromkeys(
+        (
+            "EnsureIndices", "GetIndexStatus", "OptimizeTables", "BackUp", "RepairGraph", "CheckGraph", "GetStats",
+            "CleanUp", "RunRecovery", "DiscardIntent", "AuditRecovery", "ListIntents",
+        ),
+        "upkeep",
+    ),
+    **dict.fromkeys(
+        (
+            "Degrees", "PageRank", "Components", "Communities", "Triangles", "ShortestPaths", "WriteColumn",
+        ),
+        "algorithms",
+    ),
+}  # fmt: skip
+"""The module beside this one that holds the handler of each request. It is imported when one is first asked for."""
+
+
+@cache
+def handler_of(request: type[Any]) -> Handler:
+    """The handler of a class of requests."""
+    topic = TOPICS.get(request.__name__)
+    if topic is None:
+        raise Unsupported(f"a local graph does not answer {request.__name__}")
+    handlers: Handlers = import_module(f"omnigraph.local.{topic}").HANDLERS
+    return handlers[request]
 
 
 class LocalService:
@@ -41,6 +80,8 @@ class LocalService:
     @classmethod
     def create(cls, uri: str | os.PathLike[str], schema: str, *, path: str | None, actor: str | None) -> LocalService:
         """Make a graph of a schema text."""
+        from omnigraph.write.create import create_graph
+
         return cls(LocalGraph(create_graph(GraphRoot.parse(uri), schema, schema_path=path, actor=actor)))
 
     @classmethod
@@ -55,10 +96,14 @@ class LocalService:
         return cls(graph)
 
     @classmethod
-    def clone(cls, source: str | os.PathLike[str], target: str | os.PathLike[str]) -> LocalService:
+    def clone(
+        cls, source: str | os.PathLike[str], target: str | os.PathLike[str], progress: Listener | None = None
+    ) -> LocalService:
         """Copy a graph to a place that is empty, and open the copy."""
+        from omnigraph.maintenance.copying import copy_graph
+
         found = cls.open(source, "ro")
-        copy_graph(found._graph.repository, GraphRoot.parse(target), fresh=True)
+        copy_graph(found._graph.repository, GraphRoot.parse(target), fresh=True, progress=progress)
         return cls.open(target)
 
     @property
@@ -76,14 +121,11 @@ class LocalService:
         """Whether the graph lies on a disk of this machine."""
         return self._graph.store.root.is_local
 
-    def call(self, request: Request[R], progress: ProgressListener | None = None) -> R:
+    def call(self, request: Request[R], progress: Listener | None = None) -> R:
         """Answer one request."""
         if self._graph.store.is_closed:
             raise InvalidArgument(f"{self.uri} was closed", hint="open it again")
-        handler = HANDLERS.get(type(request))
-        if handler is None:
-            raise Unsupported(f"a local graph does not answer {type(request).__name__}")
-        return cast("R", handler(self._graph, request, progress))
+        return cast("R", handler_of(type(request))(self._graph, request, progress))
 
     def close(self) -> None:
         """End the threads of the graph and let go of what it keeps in memory."""

@@ -7,6 +7,7 @@ import datetime as dt
 import pyarrow as pa
 
 from omnigraph.api.options import Engine
+from omnigraph.api.progress import Listener
 from omnigraph.api.reports import (
     CleanupReport,
     CopyReport,
@@ -20,7 +21,6 @@ from omnigraph.api.reports import (
     RepairReport,
 )
 from omnigraph.api.requests import AuditRecovery, CheckGraph, GetIndexStatus, GetStats, ListIntents
-from omnigraph.api.service import ProgressListener
 from omnigraph.api.write_requests import (
     BackUp,
     CleanUp,
@@ -45,56 +45,57 @@ from omnigraph.storage.crew import HERE, Crew
 from omnigraph.storage.layout import GraphRoot
 
 
-def build_indexes(graph: LocalGraph, request: EnsureIndices, _: ProgressListener | None) -> IndexReport:
+def build_indexes(graph: LocalGraph, request: EnsureIndices, _: Listener | None) -> IndexReport:
     """Build or extend every index that the schema asks for."""
     crew = _crew(graph, request.engine)
     return ensure_indices(graph.repository, request.branch, actor=request.actor, crew=crew)
 
 
-def list_indexes(graph: LocalGraph, request: GetIndexStatus, _: ProgressListener | None) -> tuple[IndexStatus, ...]:
+def list_indexes(graph: LocalGraph, request: GetIndexStatus, _: Listener | None) -> tuple[IndexStatus, ...]:
     """Every index that the schema asks for, and the rows it covers."""
     return index_status(graph.repository, request.branch)
 
 
-def optimize_tables(graph: LocalGraph, request: OptimizeTables, _: ProgressListener | None) -> OptimizeReport:
+def optimize_tables(graph: LocalGraph, request: OptimizeTables, progress: Listener | None) -> OptimizeReport:
     """Merge small fragments, drop deleted rows and extend indexes."""
     return optimize(
         graph.repository, request.branch, actor=request.actor, target_rows=request.target_rows or TARGET_ROWS,
-        auto=request.auto, dry_run=request.dry_run, pace=graph.pace, crew=_crew(graph, request.engine),
+        auto=request.auto, dry_run=request.dry_run, pace=graph.pace, crew=_crew(graph, request.engine, progress),
+        progress=progress,
     )  # fmt: skip
 
 
-def _crew(graph: LocalGraph, engine: Engine) -> Crew:
-    return HERE if engine in ("arrow", "auto") else find_engine(engine).crew(graph.store.root.uri)
+def _crew(graph: LocalGraph, engine: Engine, progress: Listener | None = None) -> Crew:
+    return HERE if engine in ("arrow", "auto") else find_engine(engine).crew(graph.store.root.uri, progress)
 
 
-def back_up(graph: LocalGraph, request: BackUp, progress: ProgressListener | None) -> CopyReport:
+def back_up(graph: LocalGraph, request: BackUp, progress: Listener | None) -> CopyReport:
     """Copy the graph to another place."""
     place = GraphRoot.parse(request.target)
     return copy_graph(graph.repository, place, verify=request.verify, progress=progress)
 
 
-def repair_graph(graph: LocalGraph, request: RepairGraph, _: ProgressListener | None) -> RepairReport:
+def repair_graph(graph: LocalGraph, request: RepairGraph, _: Listener | None) -> RepairReport:
     """Report damage; with `confirm`, restore what is provable."""
     return repair(graph.repository, confirm=request.confirm, force=request.force)
 
 
-def check_graph(graph: LocalGraph, request: CheckGraph, _: ProgressListener | None) -> FsckReport:
+def check_graph(graph: LocalGraph, request: CheckGraph, _: Listener | None) -> FsckReport:
     """Read the whole graph and report whatever does not fit."""
     return fsck(graph.repository, deep=request.deep, type_name=request.type_name)
 
 
-def get_stats(graph: LocalGraph, request: GetStats, _: ProgressListener | None) -> GraphStats:
+def get_stats(graph: LocalGraph, request: GetStats, _: Listener | None) -> GraphStats:
     """Sizes, fragments, index coverage and history."""
     return stats(graph.repository, request.branch, garbage=request.garbage)
 
 
-def clean_up(graph: LocalGraph, request: CleanUp, _: ProgressListener | None) -> CleanupReport:
+def clean_up(graph: LocalGraph, request: CleanUp, progress: Listener | None) -> CleanupReport:
     """Delete old versions and abandoned files, or say what would be deleted."""
     policy = CleanupPolicy(
         request.keep, _duration("older_than", request.older_than), _duration("grace", request.grace), request.force
     )
-    return cleanup(graph.repository, policy, confirm=request.confirm)
+    return cleanup(graph.repository, policy, confirm=request.confirm, progress=progress)
 
 
 def _duration(name: str, value: dt.timedelta | float | None) -> dt.timedelta | None:
@@ -106,24 +107,24 @@ def _duration(name: str, value: dt.timedelta | float | None) -> dt.timedelta | N
         raise InvalidArgument(f"{name}={value!r} is not a duration", hint="give seconds or a timedelta") from error
 
 
-def run_recovery(graph: LocalGraph, _: RunRecovery, __: ProgressListener | None) -> list[RecoveryRecord]:
+def run_recovery(graph: LocalGraph, _: RunRecovery, __: Listener | None) -> list[RecoveryRecord]:
     """Resolve every intent whose lease has expired."""
     return graph.repository.recovery.run()
 
 
-def discard_intent(graph: LocalGraph, request: DiscardIntent, _: ProgressListener | None) -> RecoveryRecord:
+def discard_intent(graph: LocalGraph, request: DiscardIntent, _: Listener | None) -> RecoveryRecord:
     """Give up an intent that cannot be read."""
     return graph.repository.recovery.discard(
         request.operation_id, reason=request.reason or "no reason given", force=request.force
     )
 
 
-def audit_recovery(graph: LocalGraph, _: AuditRecovery, __: ProgressListener | None) -> pa.Table:
+def audit_recovery(graph: LocalGraph, _: AuditRecovery, __: Listener | None) -> pa.Table:
     """What recovery has done, as rows."""
     return graph.repository.recovery.audit_table()
 
 
-def list_intents(graph: LocalGraph, _: ListIntents, __: ProgressListener | None) -> list[PendingIntent]:
+def list_intents(graph: LocalGraph, _: ListIntents, __: Listener | None) -> list[PendingIntent]:
     """Writes that were announced and neither published nor withdrawn."""
     return graph.repository.recovery.list()
 

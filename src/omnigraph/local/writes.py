@@ -10,8 +10,8 @@ from dataclasses import replace
 
 from omnigraph.api.arguments import EntityId
 from omnigraph.api.options import Engine
+from omnigraph.api.progress import Listener
 from omnigraph.api.results import DeleteResult, LoadResult, MergeResult, MutationResult, RestoreResult
-from omnigraph.api.service import ProgressListener
 from omnigraph.api.write_requests import (
     CherryPick,
     DeleteEntities,
@@ -30,7 +30,7 @@ from omnigraph.versioning.repository import Repository
 from omnigraph.write.attempts import reprepared
 from omnigraph.write.delete import delete_entities
 from omnigraph.write.inputs.file_options import NO_OPTIONS
-from omnigraph.write.load import APPEND, OVERWRITE, LoadRequest, load_rows, silent
+from omnigraph.write.load import APPEND, OVERWRITE, LoadRequest, load_rows
 from omnigraph.write.merge import delete_merged, merge_branch
 from omnigraph.write.merge_compare import Comparing, in_process
 from omnigraph.write.mutate import MutationRequest, mutate
@@ -38,7 +38,7 @@ from omnigraph.write.sources import holds_few_rows, inputs_of
 from omnigraph.write.undo import Author, cherry_pick, restore_graph, restore_rows, revert_commit, terms_of
 
 
-def load(graph: LocalGraph, request: LoadRows, progress: ProgressListener | None) -> LoadResult:
+def load(graph: LocalGraph, request: LoadRows, progress: Listener | None) -> LoadResult:
     """Write nodes and edges in one commit."""
     if request.engine == "spark" or (request.engine == "auto" and holds_spark_frames(request.data)):
         return find_engine("spark").load(graph, request, progress)
@@ -46,7 +46,7 @@ def load(graph: LocalGraph, request: LoadRows, progress: ProgressListener | None
         inputs=inputs_of(request.data, request.options or NO_OPTIONS), mode=request.mode, branch=request.branch,
         actor=request.actor, message=request.message, expect_head=request.expect_head,
         idempotency_key=request.idempotency_key, dry_run=request.dry_run, max_errors=request.max_errors,
-        ignore_unknown=request.ignore_unknown, dedupe_edges=request.dedupe_edges, progress=progress or silent,
+        ignore_unknown=request.ignore_unknown, dedupe_edges=request.dedupe_edges, progress=progress,
         is_small=holds_few_rows(request.data),
     )  # fmt: skip
     created = fork_if_missing(graph.repository, request.branch, request.from_branch)
@@ -60,6 +60,10 @@ def load(graph: LocalGraph, request: LoadRows, progress: ProgressListener | None
     except OmnigraphError:
         if created:  # a refused load leaves nothing behind, also not the branch it would have begun
             graph.repository.refs.delete(request.branch)
+        raise
+    except KeyboardInterrupt:
+        if created:  # it may have been published when it was stopped
+            graph.repository.refs.delete_unused(request.branch)
         raise
     if created and request.dry_run:
         graph.repository.refs.delete(request.branch)
@@ -78,7 +82,7 @@ def fork_if_missing(repository: Repository, branch: str, from_branch: str | None
     return False
 
 
-def run_mutation(graph: LocalGraph, request: RunMutation, _: ProgressListener | None) -> MutationResult:
+def run_mutation(graph: LocalGraph, request: RunMutation, _: Listener | None) -> MutationResult:
     """Run one mutation as one commit. Inserts are compiled and checked again when the branch moved."""
     graph.store.require_writable()
     try:
@@ -107,7 +111,7 @@ def _compile_mutation(graph: LocalGraph, request: RunMutation, *, fresh: bool) -
     )  # fmt: skip
 
 
-def delete(graph: LocalGraph, request: DeleteEntities, _: ProgressListener | None) -> DeleteResult:
+def delete(graph: LocalGraph, request: DeleteEntities, _: Listener | None) -> DeleteResult:
     """Remove entities, and the edges of removed nodes."""
     return delete_entities(
         graph.repository, request.type_name, request.ids, branch=request.branch, actor=request.actor,
@@ -115,21 +119,21 @@ def delete(graph: LocalGraph, request: DeleteEntities, _: ProgressListener | Non
     )  # fmt: skip
 
 
-def merge(graph: LocalGraph, request: MergeBranch, _: ProgressListener | None) -> MergeResult:
+def merge(graph: LocalGraph, request: MergeBranch, progress: Listener | None) -> MergeResult:
     """Bring the changes of one branch into another."""
     result = merge_branch(
         graph.repository, request.source, request.into, strategy=request.strategy, dry_run=request.dry_run,
         property_level=request.property_level, actor=request.actor, message=request.message,
-        comparing=_comparing(request.engine), resolutions=request.resolutions,
+        comparing=_comparing(request.engine, progress), resolutions=request.resolutions, progress=progress,
     )  # fmt: skip
     return delete_merged(graph.repository, result) if request.delete_branch and not request.dry_run else result
 
 
-def _comparing(engine: Engine) -> Comparing:
-    return in_process if engine in ("arrow", "auto") else find_engine(engine).comparing()
+def _comparing(engine: Engine, progress: Listener | None) -> Comparing:
+    return in_process if engine in ("arrow", "auto") else find_engine(engine).comparing(progress)
 
 
-def revert(graph: LocalGraph, request: RevertCommit, _: ProgressListener | None) -> MergeResult:
+def revert(graph: LocalGraph, request: RevertCommit, _: Listener | None) -> MergeResult:
     """Take back what a commit of a branch changed."""
     terms = terms_of(request.strategy, property_level=True)
     author = Author(actor=request.actor, message=request.message)
@@ -141,7 +145,7 @@ def revert(graph: LocalGraph, request: RevertCommit, _: ProgressListener | None)
     )
 
 
-def pick(graph: LocalGraph, request: CherryPick, _: ProgressListener | None) -> MergeResult:
+def pick(graph: LocalGraph, request: CherryPick, _: Listener | None) -> MergeResult:
     """Make the changes of one commit on a branch too."""
     terms = terms_of(request.strategy, property_level=True)
     author = Author(actor=request.actor, message=request.message)
@@ -153,7 +157,7 @@ def pick(graph: LocalGraph, request: CherryPick, _: ProgressListener | None) -> 
     )
 
 
-def restore(graph: LocalGraph, request: RestoreTarget, _: ProgressListener | None) -> RestoreResult:
+def restore(graph: LocalGraph, request: RestoreTarget, _: Listener | None) -> RestoreResult:
     """Make a branch what a target was: the whole graph with its schema, or rows under the present schema."""
     author = Author(actor=request.actor, message=request.message)
     if not request.types and request.ids is None:

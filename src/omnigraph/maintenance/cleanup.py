@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from omnigraph import logs
+from omnigraph.api.progress import Listener, PhaseProgress
 from omnigraph.api.reports import CleanupReport
 from omnigraph.errors import ConflictError, InvalidArgument, MissingData, OmnigraphError
 from omnigraph.maintenance.collector import Collector, Condemned
@@ -54,7 +55,9 @@ class CleanupPolicy:
         return Retention(self.keep, self.older_than, superseded, staging)
 
 
-def cleanup(repository: Repository, policy: CleanupPolicy, *, confirm: bool = False) -> CleanupReport:
+def cleanup(
+    repository: Repository, policy: CleanupPolicy, *, confirm: bool = False, progress: Listener | None = None
+) -> CleanupReport:
     """Say what would go; with `confirm`, let it go."""
     store = repository.store
     if confirm:
@@ -65,7 +68,7 @@ def cleanup(repository: Repository, policy: CleanupPolicy, *, confirm: bool = Fa
     # A plan may be published for half the staging grace: an unpublished file that is younger may have a live writer.
     patience = dt.timedelta(0 if policy.force else store.settings.staging_grace / 2 / 86_400)
     collector = Collector(repository, retention, patience)
-    condemned = collector.condemn()
+    condemned = collector.condemn(progress)
     if confirm and retention.staging_grace < patience:
         _require_no_writers(repository, condemned, collector.now - patience)
     if not confirm or not any(part.objects for part in condemned):
@@ -74,12 +77,14 @@ def cleanup(repository: Repository, policy: CleanupPolicy, *, confirm: bool = Fa
     listed = _list_condemned(repository, condemned)
     hit(Point.GC_CONDEMNED)
     try:
-        spared = collector.spare(condemned)
+        with PhaseProgress(progress, "check", 1, "steps"):
+            spared = collector.spare(condemned)
     except OmnigraphError:
         store.objects.delete([listed])  # nothing was deleted yet
         raise
     collector.raise_floors()
-    removed = collector.remove_in_order(spared)
+    with PhaseProgress(progress, "remove", sum(len(part.objects) for part in spared), "objects") as phase:
+        removed = collector.remove_in_order(spared, phase)
     is_done = not any(part.error for part in removed)
     if is_done:  # otherwise the list tells the next run what was on its way
         store.objects.delete([listed])

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from omnigraph import logs
+from omnigraph.api.progress import Listener, PhaseProgress
 from omnigraph.api.reports import TableCleanupStats
 from omnigraph.errors import OmnigraphError
 from omnigraph.maintenance.roots import ManifestHistory, Pin, Retention, Roots, find_roots
@@ -81,13 +82,18 @@ class Collector:
         """Manifest versions that go."""
         return sum(len(history.given_up) for history in self._roots.manifests.values())
 
-    def condemn(self) -> list[Condemned]:
+    def condemn(self, progress: Listener | None = None) -> list[Condemned]:
         """Everything that no root needs and no grace protects.
 
         Manifests come first: a state whose manifest version can be read has all its tables.
         """
-        tables = [self._isolated(path) for path in table_paths(self._store.objects)]
-        return [self._manifests(), *tables, self._control(), self._refs()]
+        paths = list(table_paths(self._store.objects))
+        tables: list[Condemned] = []
+        with PhaseProgress(progress, "find", len(paths), "tables") as phase:
+            for path in paths:
+                tables.append(self._isolated(path))
+                phase.advance(1)
+            return [self._manifests(), *tables, self._control(), self._refs()]
 
     def _isolated(self, path: str) -> Condemned:
         """One table; trouble with it is reported and leaves the others alone."""
@@ -239,16 +245,16 @@ class Collector:
             if history.given_up and history.kept:
                 self._repository.claims.raise_floor(native, max(history.given_up) + 1)
 
-    def remove_in_order(self, parts: list[Condemned]) -> list[Condemned]:
+    def remove_in_order(self, parts: list[Condemned], phase: PhaseProgress | None = None) -> list[Condemned]:
         """Manifests, then tables, then the rest, claims last. Where manifests cannot be removed, nothing else is:
 
         a version that can be read has all its tables.
         """
         manifests, *others = parts
-        removed = [self.remove(manifests)]
+        removed = [self.remove(manifests, phase)]
         if removed[0].error is not None:
             return [*removed, *(replace(part, objects=(), versions=0) for part in others)]
-        removed += [self.remove(part) for part in others if part.table_key != REFS]
+        removed += [self.remove(part, phase) for part in others if part.table_key != REFS]
         if any(part.error for part in removed):
             return removed
         self._remove_directories(parts)
@@ -308,12 +314,15 @@ class Collector:
             needed |= again.files_of_manifest(location, history.kept)
         return [_without(part, needed, versions) for part in condemned]
 
-    def remove(self, condemned: Condemned) -> Condemned:
+    def remove(self, condemned: Condemned, phase: PhaseProgress | None = None) -> Condemned:
         """Delete one table's share: versions first, so that nothing ever names a file that is gone."""
         order = sorted(condemned.objects, key=lambda info: ("/_versions/" not in info.path, info.path))
         try:
             for at in range(0, len(order), 500):
-                self._store.objects.delete([info.path for info in order[at : at + 500]])
+                batch = [info.path for info in order[at : at + 500]]
+                self._store.objects.delete(batch)
+                if phase is not None:
+                    phase.advance(len(batch))
                 hit(Point.GC_SWEPT)
         except OmnigraphError as error:
             return replace(condemned, error=error.message)

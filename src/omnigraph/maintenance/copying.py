@@ -7,11 +7,12 @@ before it did. A copy that was cut short has either no claim of main, and is no 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain, groupby
 
-from omnigraph.api.reports import CopyReport
+from omnigraph.api.progress import Listener, PhaseProgress
+from omnigraph.api.reports import CopyReport, Problem
 from omnigraph.errors import HistoricalVersionReclaimed, InvalidArgument, OmnigraphError
 from omnigraph.maintenance.fsck import fsck
 from omnigraph.storage.layout import (
@@ -38,12 +39,11 @@ _CONTENT = ("nodes", "edges", SCHEMAS, HISTORY, CHANGES, LEDGERS, LOADS, AUDIT)
 _ROOTS = (MANIFEST, TAGS, REFS)
 _MUTABLE = "latest_version_hint.json"
 _BATCH = 64
-Progress = Callable[[int], None]
 
 
 def copy_graph(
     repository: Repository, target: GraphRoot, *, fresh: bool = False, verify: bool = True,
-    progress: Progress | None = None,
+    progress: Listener | None = None,
 ) -> CopyReport:  # fmt: skip
     """Copy every kept version, branch and tag. `fresh` refuses a place that holds anything; else only what is new goes.
 
@@ -65,14 +65,16 @@ def copy_graph(
     if there:
         _require_earlier_copy(repository, copy, [*content, *chain(*roots.values())], there)
     copy.objects.create_root()
-    run = _Run(source.objects, copy, there, progress or _silent)
-    run.copy(content)
-    for _, phase in groupby(sorted(chain(*roots.values()), key=_phase), key=_phase):
-        run.copy(phase)
+    in_order = [list(some) for _, some in groupby(sorted(chain(*roots.values()), key=_phase), key=_phase)]
+    run = _Run(source.objects, copy, there)
+    run.copy([content, *in_order], progress)
     named = {each.path for prefix in (TAGS, REFS) for each in roots[prefix]}
     gone = [path for path in there if path.startswith((f"{TAGS}/", f"{REFS}/")) and path not in named]
     copy.objects.delete(gone)
-    found = fsck(Repository(GraphStore(target, read_only=True))).problems if verify else ()
+    found: tuple[Problem, ...] = ()
+    if verify:
+        with PhaseProgress(progress, "verify", 1, "steps"):
+            found = fsck(Repository(GraphStore(target, read_only=True))).problems
     return CopyReport(
         source=source.root.uri, target=target.uri, objects_copied=run.objects, bytes_copied=run.bytes,
         objects_skipped=run.skipped, objects_removed=len(gone), problems=found,
@@ -136,15 +138,21 @@ def _phase(info: _Object) -> int:
 class _Run:
     """One copy: what has been done so far."""
 
-    def __init__(self, source: ObjectStore, copy: GraphStore, there: dict[str, ObjectInfo], progress: Progress) -> None:
+    def __init__(self, source: ObjectStore, copy: GraphStore, there: dict[str, ObjectInfo]) -> None:
         self._source = source
         self._copy = copy
         self._there = there
-        self._progress = progress
         self.objects = self.bytes = self.skipped = 0
 
-    def copy(self, infos: Iterable[_Object]) -> None:
-        """Copy what is not there, several at a time, and make it durable."""
+    def copy(self, in_order: Iterable[Iterable[_Object]], progress: Listener | None) -> None:
+        """Copy what is not there, one group after the other, several objects at a time, and make each durable."""
+        wanted = [self._wanted(group) for group in in_order]
+        with PhaseProgress(progress, "copy", sum(info.size for group in wanted for info in group), "bytes") as phase:
+            for group in wanted:
+                for first in range(0, len(group), _BATCH):
+                    self._copy_batch(group[first : first + _BATCH], phase)
+
+    def _wanted(self, infos: Iterable[_Object]) -> list[_Object]:
         wanted = []
         for info in infos:
             known = self._there.get(info.path)
@@ -152,14 +160,13 @@ class _Run:
                 self.skipped += 1
             else:
                 wanted.append(info)
-        for first in range(0, len(wanted), _BATCH):
-            self._copy_batch(wanted[first : first + _BATCH])
+        return wanted
 
-    def _copy_batch(self, batch: Sequence[_Object]) -> None:
+    def _copy_batch(self, batch: Sequence[_Object], phase: PhaseProgress) -> None:
         for size in self._copy.workers.map(self._copy_one, batch):
             self.objects += 1
             self.bytes += size
-            self._progress(size)
+            phase.advance(size)
         self._copy.objects.sync_files([info.path for info in batch])
 
     def _copy_one(self, info: _Object) -> int:
@@ -168,7 +175,3 @@ class _Run:
                 f"{info.listed} was reclaimed by a cleanup while it was to be copied", hint="copy again: it goes on"
             )
         return info.size
-
-
-def _silent(_: int) -> None:
-    """Nobody watches."""

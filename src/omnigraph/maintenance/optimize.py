@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from omnigraph import logs
 from omnigraph.api.commits import GraphCommit
+from omnigraph.api.progress import Listener, PhaseProgress
 from omnigraph.api.reports import OptimizeReport, PendingIndex, TableOptimizeStats
 from omnigraph.errors import ExpectedVersionMismatch, InvalidArgument, SchemaMoved
 from omnigraph.maintenance.due import ANYTHING, WORTHWHILE, Thresholds, reasons
@@ -65,6 +66,7 @@ class Pace:
 def optimize(
     repository: Repository, branch: str = MAIN, *, actor: str | None = None, target_rows: int = TARGET_ROWS,
     auto: bool = False, dry_run: bool = False, pace: Pace | None = None, crew: Crew = HERE,
+    progress: Listener | None = None,
 ) -> OptimizeReport:  # fmt: skip
     """Optimize every table of a branch; with `auto` those that are worth it."""
     if not dry_run:
@@ -79,11 +81,11 @@ def optimize(
     pace = pace or Pace()
     pace.rest()
     begun = pace.clock()
-    repository.store.wait_for_upkeep()
+    repository.store.wait_for_upkeep(progress)
     repository.recovery.sweep_if_due()
     state = repository.head(branch)
     chosen = [key for key in due if due[key]] if auto else None
-    done = _Optimizer(repository, branch, actor, target_rows, crew).run(state, chosen)
+    done = _Optimizer(repository, branch, actor, target_rows, crew, progress).run(state, chosen)
     pending: dict[str, list[PendingIndex]] = {}
     for status in index_status(repository, branch):
         if status.covered_rows < status.rows and status.kind != TEXT:
@@ -128,8 +130,12 @@ def concurrency() -> int:
 class _Optimizer:
     """One run on one branch."""
 
-    def __init__(self, repository: Repository, branch: str, actor: str | None, target_rows: int, crew: Crew) -> None:
+    def __init__(
+        self, repository: Repository, branch: str, actor: str | None, target_rows: int, crew: Crew,
+        progress: Listener | None,
+    ) -> None:  # fmt: skip
         self._crew = crew
+        self._progress = progress
         self._repository = repository
         self._store = repository.store
         self._branch = branch
@@ -146,7 +152,8 @@ class _Optimizer:
             if not changes:
                 break
             try:
-                commit = self._repository.publisher.publish(self._plan(state, changes))
+                with PhaseProgress(self._progress, "publish", 1, "steps"):
+                    commit = self._repository.publisher.publish(self._plan(state, changes))
                 break
             except ExpectedVersionMismatch as error:
                 state = self._repository.head(self._branch)
@@ -189,8 +196,15 @@ class _Optimizer:
             hit(Point.OPTIMIZE_STAGED)
             return change
 
-        with ThreadPoolExecutor(min(concurrency(), max(1, len(keys)))) as pool:
-            changes = list(pool.map(work, (key for key in keys if key in state.tables)))
+        rows = {key: state.tables[key].row_count for key in keys if key in state.tables}
+        changes: list[TableChange | None] = []
+        with (
+            PhaseProgress(self._progress, "compact", sum(rows.values()), "rows") as phase,
+            ThreadPoolExecutor(min(concurrency(), max(1, len(keys)))) as pool,
+        ):
+            for key, change in zip(rows, pool.map(work, rows), strict=True):
+                changes.append(change)
+                phase.advance(rows[key], rows[key])
         return {change.table_key: change for change in changes if change is not None}
 
     def _plan(self, state: ManifestState, changes: dict[str, TableChange]) -> PublishPlan:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from omnigraph.api.arguments import AtLeast, checked_call
 from omnigraph.api.options import Mode
+from omnigraph.api.progress import Listener
 from omnigraph.api.results import LoadResult
 from omnigraph.errors import JobError
-from omnigraph.execution.spark.job_scope import Progress
 from omnigraph.graph import Graph
 from omnigraph.local.writes import fork_if_missing
 from omnigraph.pipeline.bulk_load import run_load
@@ -38,7 +38,7 @@ def load(
     spark: SparkSession, graph: Graph, nodes: Mapping[str, Source] | None = None,
     edges: Mapping[str, Source] | None = None, mode: Mode = "append", branch: str = MAIN, *, data: Source = None,
     from_branch: str | None = None, actor: str | None = None, message: str | None = None,
-    max_errors: Annotated[int, AtLeast(0)] | None = None, dry_run: bool = False, progress: Progress | None = None,
+    max_errors: Annotated[int, AtLeast(0)] | None = None, dry_run: bool = False, progress: Listener | None = None,
     expect_head: str | None = None, idempotency_key: str | None = None, ignore_unknown: bool = False,
     dedupe_edges: bool = False,
 ) -> LoadResult:  # fmt: skip
@@ -68,17 +68,22 @@ def load_sources(
     try:
         result = earlier_load(graph.repository, terms)
         if result is None:
-            with phases.phase("plan"):
+            with phases.phase("plan", "plan"):
                 planned = planned_load(spark, graph, given, terms, phases)
             sniffed = planned.sniffed
             result = run_load(spark, graph.repository, planned, phases)
+    except KeyboardInterrupt:
+        if created:  # it may have been published when it was stopped
+            created = False
+            graph.repository.refs.delete_unused(terms.branch)
+        raise
     finally:
         if created and (result is None or terms.dry_run):
             graph.branches.delete(terms.branch)
     return replace(result, base_branch=from_branch, branch_created=created, sniffed=sniffed)
 
 
-def run(spark: SparkSession, job: Job, graph: Graph | None = None, progress: Progress | None = None) -> LoadResult:
+def run(spark: SparkSession, job: Job, graph: Graph | None = None, progress: Listener | None = None) -> LoadResult:
     """Run a job, and describe the rows that it left out where the job says so."""
     target, access = graph or open_target(job), s3_access(spark)
     with watched_run(job, target, access, progress) as watch:
@@ -92,7 +97,7 @@ def run(spark: SparkSession, job: Job, graph: Graph | None = None, progress: Pro
 
 def backfill(
     spark: SparkSession, job: Job, graph: Graph | None = None, *, since: dt.datetime | None = None,
-    progress: Progress | None = None,
+    progress: Listener | None = None,
 ) -> LoadResult:  # fmt: skip
     """Load the files of an incremental job again: all of them, or those that have changed since a moment."""
     target, access = graph or open_target(job), s3_access(spark)

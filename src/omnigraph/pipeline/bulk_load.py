@@ -187,7 +187,7 @@ class _Driver:
         )  # fmt: skip
 
     def _begin(self) -> WriteTxn:
-        return begin_load(self._repository, self._request.terms)
+        return begin_load(self._repository, self._request.terms, self._phases.listener)
 
     def _told(self) -> StageJob:
         return replace(stage_job(self._store, self._txn, self._request.terms), cut_rows=narrowing.CUT_ROWS)
@@ -199,7 +199,7 @@ class _Driver:
         try:
             with renewed_lease(lambda: self._txn):
                 self._stage()
-                with self._phases.phase("check and publish"):
+                with self._phases.phase("check and publish", "check"):
                     result = self._settled()
                 result = self._described(result)
         finally:
@@ -275,14 +275,14 @@ class _Driver:
     def _stage(self) -> None:
         """Read every input, once."""
         if self._request.splits:
-            with self._phases.phase("load files"):
+            with self._phases.phase("load files", "read"):
                 stage = partial(stage_split, self._job)
                 answers = self._tasks(stage, self._request.splits, "read, check and write files")
             self._staged.update((each.number, each) for each in answers)
         for source in self._request.frames:
             step = f"omnigraph: load into {self._store.root.uri}: compute, check and write {source.name}"
             scope = job_scope(source.frame.sparkSession, step, self._phases.progress)
-            with self._phases.phase(f"load {source.name}"), _as_itself(source), scope:
+            with self._phases.phase(f"load {source.name}", "read"), _as_itself(source), scope:
                 self._stage_frame(source)
         if self._request.scratch is not None:  # what was left out on the way is reported like what was left out here
             self._reports = self._request.scratch.reports(self._store.objects)

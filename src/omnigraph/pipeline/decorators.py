@@ -18,9 +18,9 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from omnigraph.api.options import MODES
+from omnigraph.api.progress import Listener
 from omnigraph.api.results import LoadResult
 from omnigraph.errors import InvalidArgument
-from omnigraph.execution.spark.job_scope import Progress
 from omnigraph.graph import Graph
 from omnigraph.pipeline.job_graph import job_mermaid
 from omnigraph.pipeline.job_model import Job, JobSource, NamedSource, Origin, Reference, Sql, Step
@@ -158,7 +158,7 @@ class Pipeline:
         require_sound(job)
         return job
 
-    def run(self, spark: SparkSession | None = None, *, progress: Progress | None = None) -> LoadResult:
+    def run(self, spark: SparkSession | None = None, *, progress: Listener | None = None) -> LoadResult:
         """Run the job on a session, by default the one that is running or a new one."""
         from omnigraph.pipeline.api import run
         from omnigraph.pipeline.spark_session import plain_session

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from omnigraph.api.arguments import checked
+from omnigraph.api.progress import Listener
 from omnigraph.api.results import LoadResult
-from omnigraph.api.service import ProgressListener
 from omnigraph.api.target import Target
 from omnigraph.api.write_requests import LoadRows
 from omnigraph.execution.arrow.governor import Limits
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def load(graph: LocalGraph, request: LoadRows, progress: ProgressListener | None) -> LoadResult:
+def load(graph: LocalGraph, request: LoadRows, progress: Listener | None) -> LoadResult:
     """`graph.load(..., engine="spark")`."""
-    spark, data = plain_session(), request.data
+    spark, data = plain_session(progress=progress), request.data
     if request.options not in (None, NO_OPTIONS):
         data = with_options(data, request.options, s3_access(spark))
     target = Graph(LocalService(graph))
@@ -50,7 +50,7 @@ def load(graph: LocalGraph, request: LoadRows, progress: ProgressListener | None
     return bulk_load(
         spark, target, nodes, edges, request.mode, request.branch, data=files, from_branch=request.from_branch,
         actor=request.actor, message=request.message, max_errors=request.max_errors, dry_run=request.dry_run,
-        progress=_tasks_only(progress), expect_head=request.expect_head, idempotency_key=request.idempotency_key,
+        progress=progress, expect_head=request.expect_head, idempotency_key=request.idempotency_key,
         ignore_unknown=request.ignore_unknown, dedupe_edges=request.dedupe_edges,
     )  # fmt: skip
 
@@ -80,19 +80,14 @@ def _sorted(
     return nodes, edges, None
 
 
-def _tasks_only(progress: Any) -> Callable[[int, int], None] | None:
-    """Bars that count bytes do not understand tasks; only a listener that says so hears of them."""
-    return progress if getattr(progress, "counts_tasks", False) else None
-
-
-def crew(uri: str) -> Crew:
+def crew(uri: str, progress: Listener | None = None) -> Crew:
     """`graph.maintenance.optimize(engine="spark")`."""
-    return spark_crew(plain_session(), uri)
+    return spark_crew(plain_session(progress=progress), uri)
 
 
-def comparing() -> Comparing:
+def comparing(progress: Listener | None = None) -> Comparing:
     """`graph.branches.merge(engine="spark")`."""
-    return spark_comparing(plain_session())
+    return spark_comparing(plain_session(progress=progress))
 
 
 @checked

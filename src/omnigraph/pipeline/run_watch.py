@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from omnigraph import logs
+from omnigraph.api.progress import Listener
 from omnigraph.api.results import LoadResult
 from omnigraph.api.run_summary import RunSummary, TypeSummary
-from omnigraph.execution.spark.job_scope import Progress
 from omnigraph.graph import Graph
 from omnigraph.pipeline.job_model import Job
 from omnigraph.pipeline.lineage import ABORT, COMPLETE, FAIL, START, LineageRun, lineage_of
@@ -25,7 +25,7 @@ from omnigraph.write.inputs.s3_access import S3Access
 class RunWatch:
     """What is known of a run while it runs."""
 
-    def __init__(self, job: Job, graph: Graph, access: S3Access | None, progress: Progress | None) -> None:
+    def __init__(self, job: Job, graph: Graph, access: S3Access | None, progress: Listener | None) -> None:
         self.run_id = str(uuid.uuid4())
         self.phases = Phases(job.name, progress)
         self._job = job
@@ -55,7 +55,7 @@ class RunWatch:
 
 
 @contextmanager
-def watched_run(job: Job, graph: Graph, access: S3Access | None, progress: Progress | None) -> Iterator[RunWatch]:
+def watched_run(job: Job, graph: Graph, access: S3Access | None, progress: Listener | None) -> Iterator[RunWatch]:
     """Report the beginning of a run, and its failure when the block ends with one."""
     watch = RunWatch(job, graph, access, progress)
     logs.event("pipeline.started", job=job.name, run=watch.run_id, graph=graph.uri, branch=job.branch)

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from omnigraph.api.commits import GraphCommit
 from omnigraph.api.options import MODES
+from omnigraph.api.progress import Listener
 from omnigraph.api.results import LoadResult
 from omnigraph.datatypes import whole
 from omnigraph.errors import Violation
@@ -87,11 +88,11 @@ def stage_job(store: GraphStore, txn: WriteTxn, terms: LoadTerms) -> StageJob:
     )
 
 
-def begin_load(repository: Repository, terms: LoadTerms) -> WriteTxn:
+def begin_load(repository: Repository, terms: LoadTerms, progress: Listener | None = None) -> WriteTxn:
     """A write with the terms of a load."""
     return WriteTxn(
         repository, terms.branch, kind="load", actor=terms.actor, message=terms.message,
-        expect_head=terms.expect_head, idempotency_key=terms.idempotency_key,
+        expect_head=terms.expect_head, idempotency_key=terms.idempotency_key, progress=progress,
     )  # fmt: skip
 
 
@@ -178,7 +179,7 @@ class Settlement:
             if any(replaced.values()) and restage is not None:
                 restage(replaced)
                 continue
-            verdict = validate(self._txn, deltas, limit=self._terms.limit)
+            verdict = validate(self._txn, deltas, limit=self._terms.limit, progress=self._txn.progress)
             if not verdict.violations:
                 return Verdict((), (*verdict.requirements, *demands)), screened
             self._require_few([*self._refused, *verdict.violations])

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from omnigraph.api.conflicts import Strategy
+from omnigraph.api.progress import Phase
 from omnigraph.api.results import MergeResult
 from omnigraph.errors import OmnigraphError
 from omnigraph.graph import Graph
@@ -37,6 +38,7 @@ from omnigraph.pipeline.merging import (
     image,
     write_taken,
 )
+from omnigraph.pipeline.phases import task_progress
 from omnigraph.pipeline.spark_upkeep import spark_crew
 from omnigraph.pipeline.task_runner import TaskRunner
 from omnigraph.schema.catalog import EntityType
@@ -116,16 +118,17 @@ class SparkComparison:
         self._store = txn.store
         self._job = MergeJob(txn.store.root.uri, txn.commit_id, txn.base.schema_hash, terms)
         self._how = how
+        self._progress = txn.progress
         self._taken: dict[str, list[_Taken]] = {}
 
     def compare(self, tables: Sequence[TableSides]) -> list[Compared]:
         """Compare the changed rows of some tables in two rounds of tasks."""
         splits = [split for table in tables for split in self._splits(table)]
         files: dict[str, list[CutFile]] = {table.entity.table_key: [] for table in tables}
-        for split, file in zip(splits, self._tasks(cut_side, splits, "read changed rows"), strict=True):
+        for split, file in zip(splits, self._tasks(cut_side, splits, "read changed rows", "read"), strict=True):
             files[split.stream.table_key].append(file)
         works = [work for table in tables for work in _compare_works(table, splits, files[table.entity.table_key])]
-        answers = self._tasks(compare_buckets, works, "compare changed rows")
+        answers = self._tasks(compare_buckets, works, "compare changed rows", "compare")
         found: dict[str, list[ComparedBuckets]] = {table.entity.table_key: [] for table in tables}
         for work, answer in zip(works, answers, strict=True):
             found[work.table_key].append(answer)
@@ -171,7 +174,7 @@ class SparkComparison:
             if not merge.taken.isdisjoint(part.ids)
         ]
         written: dict[str, list[WrittenFragment]] = {key: [] for key in merges}
-        for work, fragments in zip(works, self._tasks(write_taken, works, "write merged rows"), strict=True):
+        for work, fragments in zip(works, self._tasks(write_taken, works, "write merged rows", "write"), strict=True):
             written[work.table_key].extend(fragments)
         for key, (merge, target) in merges.items():
             if merge.composed:
@@ -180,8 +183,9 @@ class SparkComparison:
                 written[key].extend(write_rows(self._store.tables, target, table))
         return {key: ReplaceRows(merge.replaced, tuple(written[key])) for key, (merge, _) in merges.items()}
 
-    def _tasks(self, work: Callable[[MergeJob, Any], Any], items: Sequence[Any], step: str) -> list[Any]:
-        return self._runner.map(partial(self._how, partial(work, self._job)), items, step)
+    def _tasks(self, work: Callable[[MergeJob, Any], Any], items: Sequence[Any], step: str, phase: Phase) -> list[Any]:
+        progress = task_progress(self._progress, phase)
+        return self._runner.map(partial(self._how, partial(work, self._job)), items, step, progress)
 
 
 def _compare_works(table: TableSides, splits: Sequence[SideSplit], files: Sequence[CutFile]) -> Iterator[CompareWork]:

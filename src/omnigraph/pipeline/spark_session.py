@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from omnigraph.api.progress import Listener, PhaseProgress
 from omnigraph.errors import Unsupported
 from omnigraph.execution.spark import versions
 from omnigraph.execution.spark.versions import is_connect
@@ -70,15 +71,19 @@ def session(
 
 
 def plain_session(
-    master: str | None = None, app_name: str | None = None, config: Mapping[str, Any] | None = None
-) -> SparkSession:
+    master: str | None = None, app_name: str | None = None, config: Mapping[str, Any] | None = None, *,
+    progress: Listener | None = None,
+) -> SparkSession:  # fmt: skip
     """The session that `session` gives, which may not know the data source: Spark starts a Python process to learn it.
 
-    Loads, queries and maintenance do without the source.
+    Loads, queries and maintenance do without the source. `progress` hears of the phase `start` of a new session.
     """
     spark_module()
     running = versions.running_session()
-    return running if running is not None else _started(master, app_name, config or {})
+    if running is not None:
+        return running
+    with PhaseProgress(progress, "start", 1, "steps"):
+        return _started(master, app_name, config or {})
 
 
 def with_source(spark: SparkSession) -> SparkSession:

@@ -119,7 +119,7 @@ class StepFrames:
         is_checked_once = any(rows.name == name for rows in self.checked) and not self._has_files(name)
         if self._uses[name] > 1 or is_checked_once:
             scope = job_scope(self._spark, f"omnigraph: compute {name}", self._phases.progress)
-            with self._phases.phase(f"compute {name}"), _computing(name), scope:
+            with self._phases.phase(f"compute {name}", "compute"), _computing(name), scope:
                 frame = versions.local_checkpoint(frame, eager=True)
         frame.createOrReplaceTempView(name)
         self._frames[name] = _NamedFrame(frame, found.text)

@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 import pyarrow as pa
 
 from omnigraph.errors import OmnigraphError, StorageError
-from omnigraph.execution.spark.job_scope import Progress, job_scope
+from omnigraph.execution.spark.job_scope import TaskProgress, job_scope
 from omnigraph.execution.spark.refusals import accepted, answered, refusal_in
 from omnigraph.execution.spark.versions import is_connect
 
@@ -56,7 +56,7 @@ class TaskRunner:
         return known if is_local else max(known, _TASKS_ON_A_CLUSTER)
 
     def map(
-        self, function: Callable[[Any], Any], items: Sequence[Any], step: str, progress: Progress | None = None
+        self, function: Callable[[Any], Any], items: Sequence[Any], step: str, progress: TaskProgress | None = None
     ) -> list[Any]:
         """Apply a function to every item and return the answers in order. `step` names the job in Spark's UI.
 

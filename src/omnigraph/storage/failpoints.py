@@ -5,6 +5,7 @@ It holds one or more of these, separated by `;`:
 
 - `NAME:kill` or `NAME:kill:N`: the process dies as by `kill -9`, at the N-th hit (the first by default);
 - `NAME:pause:SECONDS`: the first hit waits, as a stopped or very slow process does;
+- `NAME:interrupt` or `NAME:interrupt:N`: the process gets a SIGINT, as from Ctrl-C, at the N-th hit;
 - `NAME:error` or `NAME:error:N`: a `StorageError`, at every hit or at the N-th only.
 """
 
@@ -106,12 +107,15 @@ def _action(name: str, verb: str, argument: str | None = None) -> Action:
     match verb:
         case "kill":
             return _at_hit(int(argument or 1), lambda: os.kill(os.getpid(), signal.SIGKILL))
+        case "interrupt":
+            return _at_hit(int(argument or 1), lambda: os.kill(os.getpid(), signal.SIGINT))
         case "pause" if argument is not None:
             return _at_hit(1, lambda: time.sleep(float(argument)))
         case "error":
             return _at_hit(int(argument), _raiser(name)) if argument else _raiser(name)
         case _:
-            raise InvalidArgument(f"{VARIABLE}: {verb!r} is no action", hint="kill, kill:N, pause:SECONDS, error")
+            hint = "kill, kill:N, interrupt, interrupt:N, pause:SECONDS, error"
+            raise InvalidArgument(f"{VARIABLE}: {verb!r} is no action", hint=hint)
 
 
 def _at_hit(wanted: int, action: Action) -> Action:

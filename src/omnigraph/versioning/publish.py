@@ -11,8 +11,9 @@ import contextlib
 import logging
 import random
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from omnigraph import logs
@@ -52,6 +53,16 @@ from omnigraph.versioning.tips import BranchTip, Tips, require_open
 PUBLISHER_RETRY_BUDGET = 5
 _BACKOFF_FIRST = 0.002
 _BACKOFF_CAP = 0.25
+_REMEMBERED = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Attempted:
+    """A plan that was handed to the publisher: whoever is interrupted asks with it what has become of it."""
+
+    branch: str
+    commit_id: str
+    op_class: str
 
 
 class Publisher:
@@ -62,6 +73,7 @@ class Publisher:
         self._tips = tips
         self._intents = intents
         self._claims = claims
+        self.attempted: deque[Attempted] = deque(maxlen=_REMEMBERED)
 
     def publish(self, plan: PublishPlan, *, keep_intent: bool = False) -> GraphCommit:
         """Make a plan visible as one commit, or raise and leave the branch as it was.
@@ -69,6 +81,7 @@ class Publisher:
         `keep_intent` is for recovery, which accounts for the intent before it removes it.
         """
         self._store.require_writable()
+        self.attempted.append(Attempted(plan.branch, plan.commit_id, plan.op_class))
         tip = self._tips.of(plan.branch, plan.native_branch)
         if is_groupable(plan):
             return self._publish_among_others(tip, plan)

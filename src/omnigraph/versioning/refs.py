@@ -126,9 +126,17 @@ class Refs:
         generation = max(survey.retired, *(0, *(claim.generation for claim in newest if claim.name == name))) + 1
         native = native_name(name, generation, mint())
         state = replace(require_readable(source), branch=name, native_branch=native, version=1)
+        branch = Branch(name, native, source.branch, source.native_branch, source.head, now_us(), generation)
+        try:
+            return self._create(branch, state)
+        except KeyboardInterrupt:
+            self._take_back(branch)
+            raise
+
+    def _create(self, branch: Branch, state: ManifestState) -> Branch:
+        name, native = branch.name, branch.native_branch
         born = self._store.manifests.create(manifest_path(native), RowWriter().rows(state))
         hit(Point.BRANCH_MANIFEST)
-        branch = Branch(name, native, source.branch, source.native_branch, source.head, now_us(), generation)
         if not self._claims.put(branch):
             self._store.objects.delete_prefix(f"{manifest_path(native)}/")
             raise NameTaken(
@@ -139,6 +147,19 @@ class Refs:
         self._tips.of(name, native).advance(state, born, ticks())
         self._resolved[name] = branch
         return branch
+
+    def _take_back(self, branch: Branch) -> None:
+        """Delete a branch whose creation was stopped, if it was claimed already."""
+        found = self.find(branch.name)
+        if found is not None and found.native_branch == branch.native_branch:
+            self.delete(branch.name)
+
+    def delete_unused(self, name: str) -> bool:
+        """Delete a branch that nothing was published on since it was created; whether it was deleted."""
+        if self.head(name).version > 1:
+            return False
+        self.delete(name)
+        return True
 
     def _require_born(self, branch: Branch, born: ManifestVersion) -> None:
         """Refuse a branch whose claim and manifest did not both get into the store that holds main's claim."""

@@ -74,6 +74,14 @@ class Repository:
             return self.head(branch)
         return self.head(branch) if state.closed else state
 
+    def find_commit(self, branch: str, commit_id: str) -> GraphCommit | None:
+        """A commit of a branch by its id, as the newest state has it; None where there is none, or no such branch."""
+        try:
+            state = self.head(branch)
+        except NotFound:
+            return None
+        return history.find(self.store.objects, state, commit_id)
+
     def at_version(self, version: int, branch: str = MAIN) -> ManifestState:
         """A branch as it was at one of its manifest versions."""
         claim = self.refs.get(branch)

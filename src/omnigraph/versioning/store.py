@@ -9,13 +9,14 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from ulid import ULID
 
+from omnigraph.api.progress import Listener, PhaseProgress
 from omnigraph.errors import CorruptGraph, InvalidArgument, ReadOnlyGraph, StoreUnavailable
 from omnigraph.errors.base import shown
 from omnigraph.schema.catalog import Catalog
@@ -188,12 +189,19 @@ class GraphStore:
                 with contextlib.suppress(RuntimeError):  # the interpreter ends: the next writer finds it due
                     self._due[name] = self._upkeep.submit(task)
 
-    def wait_for_upkeep(self) -> None:
-        """Return when nothing of it is left to do."""
+    def wait_for_upkeep(self, progress: Listener | None = None, *, quietly: bool = False) -> None:
+        """Return when nothing of it is left to do. `progress` hears of each table, if there is anything to wait for.
+
+        What went wrong with it is raised, unless it is to be left to the next writer `quietly`.
+        """
         with self._lock:
             due = list(self._due.values())
-        for each in due:
-            each.result()
+        is_over = all(each.done() for each in due)
+        with PhaseProgress(None if is_over else progress, "index", len(due), "tables") as phase:
+            for each in as_completed(due):
+                if not quietly:
+                    each.result()
+                phase.advance(1)
 
     def close(self) -> None:
         """Finish the upkeep that is due, end the threads and let go of what is kept. Closing again does nothing."""

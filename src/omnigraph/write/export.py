@@ -20,6 +20,7 @@ import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 
 from omnigraph.api.options import Format
+from omnigraph.api.progress import Listener, PhaseProgress
 from omnigraph.api.results import ExportResult
 from omnigraph.datatypes import Scalar, in_own_width
 from omnigraph.errors import InvalidArgument, TypeNotFound
@@ -37,7 +38,7 @@ PIECE_ROWS = 65_536
 
 def export_rows(
     store: GraphStore, state: ManifestState, target: str | os.PathLike[str] | IO[bytes], *, format: str,
-    types: Sequence[str] | None = None,
+    types: Sequence[str] | None = None, progress: Listener | None = None,
 ) -> ExportResult:  # fmt: skip
     """Write the rows of a state: JSON lines to a file or stream, other formats to a directory."""
     if format not in FORMATS:
@@ -46,11 +47,20 @@ def export_rows(
         require_suffix(target, format)
     catalog = store.catalog(state.schema_hash)
     chosen = _chosen(catalog, types)
-    source = _Source(store, state)
+    total = sum(state.snapshot.table(entity.table_key).row_count for entity in chosen)
+    with PhaseProgress(progress, "write", total, "rows") as phase:
+        rows, files = _write(_Source(store, state, phase), chosen, target, format)
+    return ExportResult(rows, files, state.head)
+
+
+def _write(
+    source: _Source, chosen: Sequence[EntityType], target: str | os.PathLike[str] | IO[bytes], format: str
+) -> tuple[dict[str, int], tuple[str, ...]]:
+    """The rows written of each type, and the files that hold them."""
     if format == "jsonl":
         with _jsonl_target(target) as (stream, files):
             rows = {e.table_key: _write_lines(e, source.pieces(e), stream.write) for e in chosen}
-        return ExportResult(rows, files, state.head)
+        return rows, files
     if not isinstance(target, (str, os.PathLike)):
         raise InvalidArgument(f"{format} is a directory of files, not a stream", hint="name a directory")
     rows = {}
@@ -60,7 +70,7 @@ def export_rows(
         with replacing(path, with_folders=True) as part:
             rows[entity.table_key] = _FILES[format](entity, source.pieces(entity), part)
         written.append(path)
-    return ExportResult(rows, tuple(written), state.head)
+    return rows, tuple(written)
 
 
 def _chosen(catalog: Catalog, names: Sequence[str] | None) -> list[EntityType]:
@@ -78,11 +88,12 @@ def _chosen(catalog: Catalog, names: Sequence[str] | None) -> list[EntityType]:
 
 
 class _Source:
-    """Rows of a state by id, with public column names."""
+    """Rows of a state by id, with public column names. Asking for a piece says that the one before it is written."""
 
-    def __init__(self, store: GraphStore, state: ManifestState) -> None:
+    def __init__(self, store: GraphStore, state: ManifestState, phase: PhaseProgress) -> None:
         self._store = store
         self._state = state
+        self._phase = phase
 
     def pieces(self, entity: EntityType) -> Iterator[pa.Table]:
         table = open_table(self._store, self._state.snapshot.table(entity.table_key))
@@ -92,6 +103,7 @@ class _Source:
         public = [ends.get(c) or names.get(c, c) for c in physical]
         for piece in _in_order(table, physical):
             yield piece.rename_columns(public)
+            self._phase.advance(piece.num_rows, piece.num_rows)
 
 
 def _in_order(table: Table, columns: list[str]) -> Iterator[pa.Table]:

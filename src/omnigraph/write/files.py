@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -18,16 +19,14 @@ from omnigraph.errors import InvalidArgument, LimitExceeded
 from omnigraph.schema.catalog import Catalog, EntityType
 from omnigraph.write.frames import batch_from_table, naming_file, require_distinct
 from omnigraph.write.inputs.csv_files import BLOCK_BYTES
-from omnigraph.write.inputs.locations import locate, readable
+from omnigraph.write.inputs.locations import readable
+from omnigraph.write.inputs.meter import Meter
 from omnigraph.write.inputs.objects import Parsed, object_rows, row_reader
-from omnigraph.write.inputs.tables import JSON, JSONL, FilePart, selected, settled_part, tables_of
+from omnigraph.write.inputs.tables import JSON, JSONL, FilePart, open_stream, selected, settled_part, tables_of
 from omnigraph.write.jsonl import parsed_lines
 from omnigraph.write.jsonl_columns import batches_by_column
 from omnigraph.write.rows import Batch, batch_from_rows, group_envelopes, known_columns
 from omnigraph.write.validation import Findings, Places
-
-Progress = Callable[[int], None]
-"""Hears how many more bytes of input were read."""
 
 Sniffed = dict[str, Mapping[str, str]]
 """What the first bytes of files said about how they are written, by path."""
@@ -35,6 +34,7 @@ Sniffed = dict[str, Mapping[str, str]]
 MAX_LINE_BYTES = 64 << 20
 """A line is read whole; one without an end, which a small compressed file can hold, must not fill the memory."""
 _READERS = 2
+_spooled: set[str] = set()
 _LINE_END = ord("\n")
 
 
@@ -52,21 +52,27 @@ def noted_part(part: FilePart, sniffed: Sniffed | None) -> FilePart:
 def spooled(stream: IO[bytes] | IO[str]) -> str:
     """The path of a temporary file with all of a stream. It is removed when the process ends."""
     handle, path = tempfile.mkstemp(prefix="omnigraph-", suffix=".jsonl")
+    _spooled.add(path)
     with os.fdopen(handle, "wb") as copy:
         while piece := stream.read(1 << 20):
             # What cannot be encoded is refused where it is read, with its line.
             copy.write(piece.encode(errors="surrogatepass") if isinstance(piece, str) else piece)
-    atexit.register(Path(path).unlink, missing_ok=True)
     return path
 
 
+@atexit.register
+def remove_spooled() -> None:
+    """Remove the temporary files of streams."""
+    while _spooled:
+        Path(_spooled.pop()).unlink(missing_ok=True)
+
+
 @contextmanager
-def _opened(path: str) -> Iterator[Any]:
+def _opened(path: str, meter: Meter) -> Iterator[Any]:
     with readable(path):
         if os.path.isdir(path):
             raise InvalidArgument(f"{path} cannot be read: Is a directory")
-        place = locate(path)
-        with place.filesystem.open_input_stream(place.path) as stream:
+        with open_stream(FilePart(path=path, format=JSONL), meter) as stream:
             yield stream
 
 
@@ -77,7 +83,7 @@ def envelope_chunks(
     path: str,
     catalog: Catalog,
     found: Findings,
-    progress: Progress,
+    meter: Meter,
     *,
     shown_as: str | None = None,
     block_bytes: int = BLOCK_BYTES,
@@ -88,47 +94,55 @@ def envelope_chunks(
     part = noted_part(FilePart(path=path, format=JSONL), sniffed)
     if part.format == JSON:
         with readable(path):
-            for parsed in object_rows(part, found):
+            for parsed in object_rows(part, found, meter):
                 for group in group_envelopes(parsed, catalog, name, found):
                     yield batch_from_rows(group.entity, group.rows, Places(((name, group.numbers),)), found)
         return
-    for first, block, batches in _ahead(
-        _blocks(path, progress, shown_as, block_bytes), lambda b, first: batches_by_column(b, first, name, catalog)
+    for block, batches in _ahead(
+        _blocks(path, shown_as, block_bytes), lambda b, first: batches_by_column(b, first, name, catalog)
     ):
         if batches is not None:
             yield from batches
-            continue
-        lines = parsed_lines(_numbered(block, first), name, found)
-        for group in group_envelopes(lines, catalog, name, found):
-            yield batch_from_rows(group.entity, group.rows, Places(((name, group.numbers),)), found)
-        if found.full:
-            return
+        else:
+            lines = parsed_lines(_numbered(block), name, found)
+            for group in group_envelopes(lines, catalog, name, found):
+                yield batch_from_rows(group.entity, group.rows, Places(((name, group.numbers),)), found)
+            if found.full:
+                return
+        meter.stand_at(block.end)
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """Whole lines of a file: the number of the first, and the position in the file where they were read."""
+
+    first: int
+    data: bytes
+    end: int
 
 
 def _ahead(
-    blocks: Iterator[tuple[int, bytes]], read: Callable[[bytes, int], list[Batch] | None]
-) -> Iterator[tuple[int, bytes, list[Batch] | None]]:
+    blocks: Iterator[_Block], read: Callable[[bytes, int], list[Batch] | None]
+) -> Iterator[tuple[_Block, list[Batch] | None]]:
     """Every block with its batches, in order; while one is used, other threads read the next ones."""
     with ThreadPoolExecutor(_READERS, "omnigraph-read") as readers:
-        pending: deque[tuple[int, bytes, Future[list[Batch] | None]]] = deque()
-        for first, block in blocks:
-            pending.append((first, block, readers.submit(read, block, first)))
+        pending: deque[tuple[_Block, Future[list[Batch] | None]]] = deque()
+        for block in blocks:
+            pending.append((block, readers.submit(read, block.data, block.first)))
             if len(pending) > _READERS:
-                begun, oldest, batches = pending.popleft()
-                yield begun, oldest, batches.result()
-        for begun, oldest, batches in pending:
-            yield begun, oldest, batches.result()
+                oldest, batches = pending.popleft()
+                yield oldest, batches.result()
+        for oldest, batches in pending:
+            yield oldest, batches.result()
 
 
-def _blocks(
-    path: str, progress: Progress, shown_as: str | None = None, block_bytes: int = BLOCK_BYTES
-) -> Iterator[tuple[int, bytes]]:
-    """Pieces of a file that end with a line, each with the number of its first line."""
+def _blocks(path: str, shown_as: str | None = None, block_bytes: int = BLOCK_BYTES) -> Iterator[_Block]:
+    """Pieces of a file that end with a line."""
     first, begun = 1, [b""]
     length = 0
-    with _opened(path) as stream:
+    meter = Meter()  # of reading, which is ahead of what the load has taken
+    with _opened(path, meter) as stream:
         while data := stream.read(block_bytes):
-            progress(len(data))
             end = data.rfind(b"\n") + 1
             length += data.find(b"\n") if end else len(data)
             if length > MAX_LINE_BYTES:
@@ -138,10 +152,10 @@ def _blocks(
                 continue
             block = b"".join((*begun, memoryview(data)[:end]))
             begun, length = [data[end:]], len(data) - end
-            yield first, block
+            yield _Block(first, block, meter.stream_position)
             first += int(np.count_nonzero(np.frombuffer(block, np.uint8) == _LINE_END))
-    if length:
-        yield first, b"".join(begun)
+        if length:
+            yield _Block(first, b"".join(begun), meter.stream_position)
 
 
 def _endless_line(path: str, line: int) -> LimitExceeded:
@@ -151,15 +165,15 @@ def _endless_line(path: str, line: int) -> LimitExceeded:
     )
 
 
-def _numbered(block: bytes, first: int) -> Iterator[tuple[int, bytes]]:
-    return enumerate(block.split(b"\n"), start=first)
+def _numbered(block: _Block) -> Iterator[tuple[int, bytes]]:
+    return enumerate(block.data.split(b"\n"), start=block.first)
 
 
 # --- files of one type ------------------------------------------------------------------------------------------
 
 
 def typed_chunks(
-    entity: EntityType, part: FilePart, found: Findings, progress: Progress, *, ignore_unknown: bool = False,
+    entity: EntityType, part: FilePart, found: Findings, meter: Meter, *, ignore_unknown: bool = False,
     renamed: Mapping[str, str] | None = None, sniffed: Sniffed | None = None,
 ) -> Iterator[Batch]:  # fmt: skip
     """Batches of a file that holds one type, by public column names; edges have `from` and `to`."""
@@ -167,12 +181,12 @@ def typed_chunks(
     yield batch_from_rows(entity, [], Places(), found)  # a file without rows still names its type
     part = noted_part(part, sniffed)
     if part.format in (JSON, JSONL):
-        yield from _plain_rows(entity, part, found, progress)
+        yield from _plain_rows(entity, part, found, meter)
         return
     with readable(path), naming_file(path):
         if os.path.isdir(path):
             raise InvalidArgument(f"{path} cannot be read: Is a directory", hint="name a file")
-        for table, rows in tables_of(part, found):
+        for table, rows in tables_of(part, found, meter):
             table = selected(table, part.columns, path)
             require_distinct(entity, table.column_names)
             if renamed:
@@ -180,26 +194,26 @@ def typed_chunks(
                 require_distinct(entity, table.column_names)
             if ignore_unknown:
                 table = known_columns(entity, table)
-            progress(table.nbytes)
             text = part.text_columns(table.column_names)
             yield batch_from_table(entity, table, Places(((path, rows),)), found, text=text, dates=part.dialect.dates)
             if found.full:
                 return
 
 
-def _plain_rows(entity: EntityType, part: FilePart, found: Findings, progress: Progress) -> Iterator[Batch]:
+def _plain_rows(entity: EntityType, part: FilePart, found: Findings, meter: Meter) -> Iterator[Batch]:
     read = row_reader(part, entity)
-    for parsed in _parsed(part, found, progress):
+    for parsed in _parsed(part, found, meter):
         places = Places(((part.path, [number for number, _ in parsed]),))
         yield batch_from_rows(entity, [read(row) for _, row in parsed], places, found)
         if found.full:
             return
 
 
-def _parsed(part: FilePart, found: Findings, progress: Progress) -> Iterator[Parsed]:
+def _parsed(part: FilePart, found: Findings, meter: Meter) -> Iterator[Parsed]:
     if part.format == JSONL:
-        for first, block in _blocks(part.path, progress):
-            yield list(parsed_lines(_numbered(block, first), part.path, found))
+        for block in _blocks(part.path):
+            yield list(parsed_lines(_numbered(block), part.path, found))
+            meter.stand_at(block.end)
         return
     with readable(part.path):
-        yield from object_rows(part, found)
+        yield from object_rows(part, found, meter)

@@ -7,13 +7,14 @@ nothing but their bytes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, as_completed
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
+from omnigraph.api.progress import Listener, PhaseProgress
 from omnigraph.schema.catalog import EntityType
 from omnigraph.storage.effects import WrittenFragment
 from omnigraph.storage.staged import row_batches, write_rows
@@ -33,8 +34,14 @@ from omnigraph.write.validation import (
     no_ids,
 )
 
-Written = Future[tuple[WrittenFragment, ...]]
-"""Rows on their way into data files."""
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Rows on their way into data files, and how much they are."""
+
+    fragments: Future[tuple[WrittenFragment, ...]]
+    rows: int
+    bytes: int
 
 
 @dataclass(slots=True)
@@ -44,11 +51,16 @@ class Gathered:
     entity: EntityType
     held: list[pa.Table] = field(default_factory=list)
     needed: list[pa.Table] = field(default_factory=list)
-    writes: list[Written] = field(default_factory=list)
+    writes: list[Write] = field(default_factory=list)
     places: Places = NOWHERE
     fresh_ids: bool = True
     count: int = 0
     held_bytes: int = 0
+
+    @property
+    def bytes(self) -> int:
+        """How much the rows were in memory."""
+        return self.held_bytes + sum(write.bytes for write in self.writes)
 
     @property
     def keys(self) -> pa.Table:
@@ -97,7 +109,7 @@ class Intake:
         self._store = store
         self._target = target
         self._found = found
-        self._writing: Written | None = None
+        self._writing: Write | None = None
         self.gathered: dict[str, Gathered] = {}
 
     def add(self, batch: Batch) -> None:
@@ -122,10 +134,15 @@ class Intake:
     def _spill(self, mine: Gathered) -> None:
         """Write what is held while reading goes on; one write at a time bounds the memory."""
         if self._writing is not None:
-            self._writing.result()
-        rows, mine.held, mine.held_bytes = pa.concat_tables(mine.held), [], 0
-        self._writing = self._store.writers.submit(self._write, mine.entity.table_key, rows)
-        mine.writes.append(self._writing)
+            self._writing.fragments.result()
+        self._writing = self._begin_write(mine)
+
+    def _begin_write(self, mine: Gathered) -> Write:
+        rows, size = pa.concat_tables(mine.held), mine.held_bytes
+        mine.held, mine.held_bytes = [], 0
+        future = self._store.writers.submit(self._write, mine.entity.table_key, rows)
+        mine.writes.append(Write(future, rows.num_rows, size))
+        return mine.writes[-1]
 
     def _write(self, key: str, rows: pa.Table) -> tuple[WrittenFragment, ...]:
         return write_rows(self._store.tables, self._target.table(key), rows)
@@ -140,17 +157,18 @@ class Intake:
             mine.writes = self._rewritten(key, mine.writes, mask)
             mine.exclude(mask)
 
-    def _rewritten(self, key: str, writes: Sequence[Written], mask: Mask) -> list[Written]:
+    def _rewritten(self, key: str, writes: Sequence[Write], mask: Mask) -> list[Write]:
         first, found = 0, []
         for each in writes:
-            fragments = each.result()
-            rows = sum(fragment.rows for fragment in fragments)
-            kept = mask[first : first + rows]
-            first += rows
-            if kept.all():
+            fragments = each.fragments.result()
+            kept = mask[first : first + each.rows]
+            first += each.rows
+            rows = int(np.count_nonzero(kept))
+            if rows == each.rows:
                 found.append(each)
-            elif kept.any():
-                found.append(self._store.writers.submit(self._write_again, key, fragments, kept))
+            elif rows:
+                future = self._store.writers.submit(self._write_again, key, fragments, kept)
+                found.append(Write(future, rows, each.bytes * rows // each.rows))
         return found
 
     def _write_again(self, key: str, fragments: Sequence[WrittenFragment], kept: Mask) -> tuple[WrittenFragment, ...]:
@@ -167,17 +185,25 @@ class Intake:
         [(key, mine)] = self.gathered.items()
         return {key: pa.concat_tables(mine.held)} if mine.held and not mine.writes else None
 
-    def fragments(self) -> Mapping[str, tuple[WrittenFragment, ...]]:
+    def write_progress(self, progress: Listener | None) -> PhaseProgress:
+        """The phase `write` of a load, in bytes of the rows in memory; what was written while reading is done."""
+        total = sum(mine.bytes for mine in self.gathered.values())
+        return PhaseProgress(progress, "write", total, "bytes")
+
+    def fragments(self, progress: Listener | None = None) -> Mapping[str, tuple[WrittenFragment, ...]]:
         """Data files of every row, by table."""
-
-        def write(mine: Gathered) -> tuple[WrittenFragment, ...]:
-            rest = self._write(mine.entity.table_key, pa.concat_tables(mine.held)) if mine.held else ()
-            mine.held = []  # written: what follows needs the room
-            return (*(fragment for each in mine.writes for fragment in each.result()), *rest)
-
-        many = list(self.gathered.values())
-        written = map(write, many) if len(many) == 1 else self._store.writers.map(write, many)
-        return dict(zip(self.gathered, written, strict=True))
+        for mine in self.gathered.values():
+            if mine.held:
+                self._begin_write(mine)
+        writes = {write.fragments: write for mine in self.gathered.values() for write in mine.writes}
+        with self.write_progress(progress) as phase:
+            for future in as_completed(writes):
+                future.result()
+                phase.advance(writes[future].bytes, writes[future].rows)
+        return {
+            key: tuple(fragment for write in mine.writes for fragment in write.fragments.result())
+            for key, mine in self.gathered.items()
+        }
 
 
 def _filtered(tables: Sequence[pa.Table], mask: Mask) -> list[pa.Table]:

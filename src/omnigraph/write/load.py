@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from omnigraph.api.options import Mode
+from omnigraph.api.progress import Listener
 from omnigraph.api.results import LoadResult
 from omnigraph.errors import Violation
 from omnigraph.storage.effects import AppendRows, Effect, OverwriteRows, ReplaceRows
@@ -14,8 +15,9 @@ from omnigraph.versioning.plan import Requirement, Unmoved
 from omnigraph.versioning.repository import Repository
 from omnigraph.write.attempts import one_by_one
 from omnigraph.write.duplicates import UniqueEdges, can_repeat
-from omnigraph.write.files import Progress, Sniffed
+from omnigraph.write.files import Sniffed
 from omnigraph.write.intake import Intake
+from omnigraph.write.read_progress import read_progress
 from omnigraph.write.sources import Input, Reading
 from omnigraph.write.transaction import WriteTxn
 from omnigraph.write.validation import Findings, Place, Verdict, raise_first, replaced_rows, validate
@@ -25,10 +27,6 @@ from omnigraph.write.validation.findings import DEFAULT_LIMIT, by_place
 APPEND: Final = "append"
 MERGE: Final = "merge"
 OVERWRITE: Final = "overwrite"
-
-
-def silent(_: int) -> None:
-    """Nobody watches."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +47,7 @@ class LoadRequest:
     max_errors: int | None = None
     ignore_unknown: bool = False
     dedupe_edges: bool = False
-    progress: Progress = silent
+    progress: Listener | None = None
     is_small: bool = False
 
 
@@ -57,7 +55,7 @@ def load_rows(repository: Repository, request: LoadRequest, *, fresh: bool = Tru
     """Validate, stage and publish rows as one commit. Not `fresh`: start from a state that may be some seconds old."""
     txn = WriteTxn(
         repository, request.branch, kind="load", actor=request.actor, message=request.message,
-        expect_head=request.expect_head, idempotency_key=request.idempotency_key,
+        expect_head=request.expect_head, idempotency_key=request.idempotency_key, progress=request.progress,
         fresh=fresh or request.expect_head is not None,
     )  # fmt: skip
     done = txn.earlier_commit()
@@ -122,7 +120,7 @@ def _admitted(
         _require_few(request, [*wrong, *refused])
         excluded = {key: places for key, places in replaced.items() if places}
         if not excluded:
-            verdict = validate(txn, deltas, limit=limit)
+            verdict = validate(txn, deltas, limit=limit, progress=request.progress)
             if not verdict.violations:
                 return intake, verdict, (*wrong, *refused), counts_of(unique.skipped if unique else {}, "edge")
             refused.extend(verdict.violations)
@@ -150,14 +148,15 @@ def _read(
 ) -> Intake:  # fmt: skip
     intake = Intake(txn.store, txn, found)
     block_bytes = txn.store.settings.load_block_bytes
-    reading = Reading(txn.catalog, found, request.progress, request.ignore_unknown, block_bytes, sniffed)
-    for each in request.inputs:
-        for batch in each(reading):
-            refused = skipped.get(batch.entity.table_key)
-            batch = batch.without(refused) if refused else batch
-            intake.add(unique.unique(batch) if unique else batch)
-        if found.full:
-            break
+    reading = Reading(txn.catalog, found, request.ignore_unknown, block_bytes, sniffed)
+    with read_progress(request.progress, request.inputs) as progress:
+        for each in request.inputs:
+            for batch in progress.batches(each, reading):
+                refused = skipped.get(batch.entity.table_key)
+                batch = batch.without(refused) if refused else batch
+                intake.add(unique.unique(batch) if unique else batch)
+            if found.full:
+                break
     return intake
 
 
@@ -168,9 +167,10 @@ def _effects(txn: WriteTxn, intake: Intake, mode: str) -> dict[str, Effect]:
     }
     small = intake.few_rows()
     if small is not None and mode != OVERWRITE:
-        return {key: txn.effect(key, rows, replaced[key]) for key, rows in small.items()}
+        with intake.write_progress(txn.progress):
+            return {key: txn.effect(key, rows, replaced[key]) for key, rows in small.items()}
     effects: dict[str, Effect] = {}
-    for key, fragments in intake.fragments().items():
+    for key, fragments in intake.fragments(txn.progress).items():
         if mode == OVERWRITE:
             effects[key] = OverwriteRows(fragments)
         else:

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from omnigraph.api.commits import GraphCommit
 from omnigraph.api.conflicts import Conflict, ConflictKind, Strategy
+from omnigraph.api.progress import Listener, PhaseProgress
 from omnigraph.api.results import MergeResult
 from omnigraph.errors import InvalidArgument, MergeConflict, OmnigraphError
 from omnigraph.schema.catalog import Catalog, EdgeType, EntityType
@@ -48,7 +49,7 @@ UP_TO_DATE, FAST_FORWARD, MERGED = "already_up_to_date", "fast_forward", "merged
 def merge_branch(
     repository: Repository, source: str, into: str, *, strategy: Strategy = None, dry_run: bool = False,
     property_level: bool = False, actor: str | None = None, message: str | None = None,
-    comparing: Comparing = in_process, resolutions: Resolutions | None = None,
+    comparing: Comparing = in_process, resolutions: Resolutions | None = None, progress: Listener | None = None,
 ) -> MergeResult:  # fmt: skip
     """Bring the changes of `source` into `into`, or raise `MergeConflict` with everything that needs a decision.
 
@@ -58,7 +59,7 @@ def merge_branch(
         raise InvalidArgument(f"{source!r} cannot be merged into itself", hint="name two branches")
     terms = Terms(Decisions.of(strategy, resolutions_of(resolutions)), property_level)
     text = message or f"merge {source} into {into}"
-    txn = WriteTxn(repository, into, kind="merge", actor=actor, message=text)
+    txn = WriteTxn(repository, into, kind="merge", actor=actor, message=text, progress=progress)
     theirs = repository.head(source)
     if theirs.head in Lineage(repository.store.objects, txn.base, {}):
         return MergeResult(source=source, target=into, outcome=UP_TO_DATE)
@@ -286,7 +287,8 @@ class Merging:
         both = [k for k in self._types if self.theirs_changed(k) and self.ours_changed(k)]
         self._compare(both)
         conflicts = [c for key in both for c in self._compared(key).conflicts]
-        findings = check_merge(catalog, self, self._decisions)
+        with PhaseProgress(self._txn.progress, "check", 1, "steps"):
+            findings = check_merge(catalog, self, self._decisions)
         for key, merge in findings.revised.items():
             self._tables[key] = replace(self._compared(key), merge=merge, conflicts=())
         adopted = [k for k in self._types if self._is_adoptable(k)]

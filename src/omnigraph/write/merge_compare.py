@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from omnigraph.api.conflicts import Conflict
+from omnigraph.api.progress import Listener, PhaseProgress
 from omnigraph.schema.catalog import EntityType
 from omnigraph.storage.crew import HERE, Crew
 from omnigraph.storage.effects import ReplaceRows
@@ -83,10 +84,16 @@ class InProcess:
     store: GraphStore
     terms: Terms
     crew: Crew = HERE
+    progress: Listener | None = None
 
     def compare(self, tables: Sequence[TableSides]) -> list[Compared]:
         """Compare tables one after the other."""
-        return [self._compared(each) for each in tables]
+        found: list[Compared] = []
+        with PhaseProgress(self.progress, "compare", len(tables), "tables") as phase:
+            for each in tables:
+                found.append(self._compared(each))
+                phase.advance(1, rows=found[-1].ours.after.num_rows + found[-1].theirs.after.num_rows)
+        return found
 
     def _compared(self, table: TableSides) -> Compared:
         # Reading is most of the work, and the sides have nothing to do with each other.
@@ -101,7 +108,12 @@ class InProcess:
 
     def effects(self, merges: Mapping[str, tuple[TableMerge, Table]]) -> dict[str, ReplaceRows]:
         """Write the rows of one table after the other."""
-        return {key: merge.effect(self.store.tables, target) for key, (merge, target) in merges.items()}
+        effects: dict[str, ReplaceRows] = {}
+        with PhaseProgress(self.progress, "write", len(merges), "tables") as phase:
+            for key, (merge, target) in merges.items():
+                effects[key] = merge.effect(self.store.tables, target)
+                phase.advance(1, rows=len(merge.taken))
+        return effects
 
 
 def compare_deltas(ours: TableDelta, theirs: TableDelta, terms: Terms, *, ours_changed: bool) -> Compared:
@@ -114,4 +126,4 @@ def compare_deltas(ours: TableDelta, theirs: TableDelta, terms: Terms, *, ours_c
 
 def in_process(txn: WriteTxn, terms: Terms) -> AbstractContextManager[Comparison]:
     """Compare rows in this process."""
-    return nullcontext(InProcess(txn.store, terms))
+    return nullcontext(InProcess(txn.store, terms, progress=txn.progress))

@@ -15,11 +15,12 @@ import pyarrow as pa
 
 from omnigraph.errors import DataError, InvalidArgument, OmnigraphError
 from omnigraph.schema.catalog import Catalog
-from omnigraph.write.files import Progress, Sniffed, envelope_chunks, spooled, typed_chunks
+from omnigraph.write.files import Sniffed, envelope_chunks, spooled, typed_chunks
 from omnigraph.write.frames import batch_from_table
 from omnigraph.write.inputs.csv_files import BLOCK_BYTES
 from omnigraph.write.inputs.file_options import NO_OPTIONS, FileOptions
 from omnigraph.write.inputs.locations import expand_paths, is_pattern, is_uri, require_path
+from omnigraph.write.inputs.meter import Meter
 from omnigraph.write.inputs.partition_folders import folders_of
 from omnigraph.write.inputs.source_files import Files
 from omnigraph.write.inputs.suffixes import kind_of
@@ -47,14 +48,19 @@ class Reading:
 
     catalog: Catalog
     found: Findings
-    progress: Progress
     ignore_unknown: bool = False
     block_bytes: int = BLOCK_BYTES
     sniffed: Sniffed = field(default_factory=dict)
+    meter: Meter = field(default_factory=Meter)
 
 
-Input = Callable[[Reading], Iterator[Batch]]
-"""Reads one input from its beginning."""
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One input: `read` reads it from its beginning. It is a file, or so many rows in memory."""
+
+    read: Callable[[Reading], Iterator[Batch]]
+    path: str | None = None
+    rows: int = 0
 
 
 def inputs_of(data: Any, options: FileOptions = NO_OPTIONS) -> list[Input]:
@@ -70,7 +76,7 @@ def inputs_of(data: Any, options: FileOptions = NO_OPTIONS) -> list[Input]:
         items = list(data)
         if items and all(_is_path(item) for item in items):
             return [each for item in items for each in _path_inputs(item, options)]
-        return [lambda reading: _envelopes(enumerate(items, start=1), None, reading)]
+        return [Input(lambda reading: _envelopes(enumerate(items, start=1), None, reading), rows=len(items))]
     raise InvalidArgument(f"cannot load {type(data).__name__}", hint=_HINT)
 
 
@@ -103,7 +109,7 @@ def _path_inputs(path: str | os.PathLike[str], options: FileOptions) -> list[Inp
 def _named_input(path: str, options: FileOptions) -> Input:
     if kind_of(path) == JSONL:
         options.require_format(path, JSONL)
-        return lambda reading: _envelope_file(path, reading)
+        return Input(lambda reading: _envelope_file(path, reading), path)
     folder, file = os.path.split(path)
     kind = {"nodes": "node:", "edges": "edge:"}.get(os.path.basename(folder), "")
     return _file_input(kind + file.partition(".")[0], path, options)
@@ -112,12 +118,12 @@ def _named_input(path: str, options: FileOptions) -> Input:
 def _stream_input(stream: IO[bytes] | IO[str]) -> Input:
     """A stream is kept in a temporary file, because a load may have to read it again."""
     path = spooled(stream)
-    return lambda reading: _envelope_file(path, reading, shown_as="<stdin>")
+    return Input(lambda reading: _envelope_file(path, reading, shown_as="<stdin>"), path)
 
 
 def _envelope_file(path: str, reading: Reading, *, shown_as: str | None = None) -> Iterator[Batch]:
     return envelope_chunks(
-        path, reading.catalog, reading.found, reading.progress, shown_as=shown_as, block_bytes=reading.block_bytes,
+        path, reading.catalog, reading.found, reading.meter, shown_as=shown_as, block_bytes=reading.block_bytes,
         sniffed=reading.sniffed,
     )  # fmt: skip
 
@@ -129,9 +135,9 @@ def _typed_inputs(name: str, value: Any, options: FileOptions) -> list[Input]:
         return [each for item in value for each in _files_inputs(name, item, options)]
     if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
         rows = list(value)
-        return [lambda reading: _rows(name, rows, reading)]
+        return [Input(lambda reading: _rows(name, rows, reading), rows=len(rows))]
     table = table_of(name, value)
-    return [lambda reading: _table(name, table, reading)]
+    return [Input(lambda reading: _table(name, table, reading), rows=table.num_rows)]
 
 
 def _expanded(item: Any) -> Sequence[Any]:
@@ -206,11 +212,11 @@ def _part_input(name: str, part: FilePart, renamed: Mapping[str, str] | None = N
     def read(reading: Reading) -> Iterator[Batch]:
         entity = reading.catalog.entity(name)
         return typed_chunks(
-            entity, part, reading.found, reading.progress, ignore_unknown=reading.ignore_unknown, renamed=renamed,
+            entity, part, reading.found, reading.meter, ignore_unknown=reading.ignore_unknown, renamed=renamed,
             sniffed=reading.sniffed,
         )  # fmt: skip
 
-    return read
+    return Input(read, part.path)
 
 
 def _names_files(value: Any) -> bool:

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 import pyarrow as pa
 
 from omnigraph.api.commits import LOGICAL, GraphCommit
+from omnigraph.api.progress import Listener, PhaseProgress
 from omnigraph.errors import OmnigraphError, OutcomeUnknown, PreconditionFailed
 from omnigraph.schema.catalog import Catalog
 from omnigraph.storage import calls, requests
@@ -42,7 +43,9 @@ class WriteTxn:
     def __init__(
         self, repository: Repository, branch: str, *, kind: str, actor: str | None = None, message: str | None = None,
         expect_head: str | None = None, idempotency_key: str | None = None, fresh: bool = True,
+        progress: Listener | None = None,
     ) -> None:  # fmt: skip
+        """Begin a write. `progress` hears how far it has come, as far as a phase of it is worth telling."""
         repository.store.require_writable()
         calls.begin_write()
         requests.begin_write()
@@ -51,6 +54,7 @@ class WriteTxn:
         self.store = repository.store
         self.base: ManifestState = repository.head(branch) if fresh else repository.recent_head(branch)
         self.commit_id = mint()
+        self.progress = progress
         self._kind = kind
         self._actor = actor
         self._message = message
@@ -150,7 +154,27 @@ class WriteTxn:
         if has_intent:
             self._tip.gathering.pass_by()
         try:
-            plan = self._prepared(effects, tuple(requirements), rebase_updates, has_intent)
+            with PhaseProgress(self.progress, "publish", len(effects) + 1, "steps") as phase:
+                plan = self._publishable(
+                    effects, tuple(requirements), rebase_updates, has_intent, revived, restored, phase
+                )
+                commit = self.repository.publisher.publish(plan)
+                self.is_published = True
+        except KeyboardInterrupt:
+            if has_intent and not self.is_published:  # wherever it stopped, nobody shall publish it later
+                self.repository.intents.withdraw(self.commit_id)
+            raise
+        fold_if_needed(self.repository, self.base.branch, self.base.native_branch, plan.writes, crew)
+        return commit
+
+    def _publishable(
+        self, effects: Mapping[str, Effect], requirements: tuple[Requirement, ...], rebase_updates: bool,
+        has_intent: bool, revived: Iterable[TableEntry], restored: Sequence[TableEntry], phase: PhaseProgress,
+    ) -> PublishPlan:  # fmt: skip
+        """The plan with everything staged, of which nothing stays to be published when it is not returned."""
+        graft = self._graft
+        try:
+            plan = self._prepared(effects, requirements, rebase_updates, has_intent, phase)
             if graft.merged_parent is not None or graft.adopted:
                 self.repository.require_kept((*graft.adopted, *revived))
             if restored:
@@ -163,10 +187,7 @@ class WriteTxn:
             if has_intent:
                 self._withdraw(error)
             raise
-        commit = self.repository.publisher.publish(plan)
-        self.is_published = True
-        fold_if_needed(self.repository, self.base.branch, self.base.native_branch, plan.writes, crew)
-        return commit
+        return plan
 
     def _prepared(
         self,
@@ -174,10 +195,11 @@ class WriteTxn:
         requirements: tuple[Requirement, ...],
         rebase_updates: bool,
         has_intent: bool,
+        phase: PhaseProgress,
     ) -> PublishPlan:
         if has_intent and not self._announced:
             self.announce({*effects, *self._grafted})
-        plan = self._plan(self._stage(effects), requirements, rebase_updates, has_intent)
+        plan = self._plan(self._stage(effects, phase), requirements, rebase_updates, has_intent)
         if has_intent:
             # The plan may be published by others from here on, so its files have to be on disk before it says so.
             written = [name for change in plan.changes for name in change.files]
@@ -195,16 +217,20 @@ class WriteTxn:
         if not self.repository.intents.withdraw(self.commit_id) and self._completing:
             raise OutcomeUnknown(self.commit_id) from error
 
-    def _stage(self, effects: Mapping[str, Effect]) -> tuple[TableChange, ...]:
-        workers = self.store.workers
+    def _stage(self, effects: Mapping[str, Effect], phase: PhaseProgress) -> tuple[TableChange, ...]:
+        changes: list[TableChange] = []
+        for change in self._staged(effects):
+            changes.append(change)
+            phase.advance(1)
+        return tuple(changes)
+
+    def _staged(self, effects: Mapping[str, Effect]) -> Iterable[TableChange]:
         if len(effects) > 1:
             # Whoever is a worker does not wait for others.
-            return tuple(
-                workers.map(
-                    lambda key: stage_change(self.store, self.entry(key), effects[key], self.commit_id), effects
-                )
+            return self.store.workers.map(
+                lambda key: stage_change(self.store, self.entry(key), effects[key], self.commit_id), effects
             )
-        return tuple(self._stage_alone(self.entry(key), effect) for key, effect in effects.items())
+        return (self._stage_alone(self.entry(key), effect) for key, effect in effects.items())
 
     def _stage_alone(self, entry: TableEntry, effect: Effect) -> TableChange:
         if isinstance(effect, UnwrittenRows) and self._may_share and self._tip.is_busy:

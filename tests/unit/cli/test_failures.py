@@ -202,7 +202,7 @@ def test_a_terminal_gets_colours_and_progress(
     monkeypatch.setattr(sys, "stderr", screen := Terminal())
     load = ("load", graph.uri, "--data", tmp_path / "eve.jsonl", "--mode", "merge")
     assert cli(*load).out.startswith("loaded ")
-    assert "reading eve.jsonl" in screen.getvalue()
+    assert "reading" in screen.getvalue()
     monkeypatch.setattr(sys, "stderr", screen := Terminal())
     assert cli(*load, "--quiet").code == 0
     assert screen.getvalue() == ""

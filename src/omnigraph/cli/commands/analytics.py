@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from omnigraph.cli import completion, options
-from omnigraph.cli.commands.query import All, Format, chosen_format, stopped_at_once
+from omnigraph.cli.commands.query import All, Format, chosen_format, start_spark, stopped_at_once
+from omnigraph.cli.progress import spinner
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -117,7 +118,8 @@ def analytics(
         asked["sources"] = asked.pop("source")
     graph = options.open_to_read(None, store)
     target = options.snapshot_of(graph, branch, at).commit_id
-    with stopped_at_once():
+    with stopped_at_once(), spinner("running", show=not json) as progress:
+        start_spark(engine, progress)
         table = _computed(graph, algorithm, edges, target, asked, on_spark=engine is options.Engine.spark)
     if top is not None:
         last = "degree" if algorithm is Algorithm.degrees else table.column_names[-1]

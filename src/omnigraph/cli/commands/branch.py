@@ -12,6 +12,7 @@ from omnigraph.cli.changes_text import conflict_count, print_conflicts
 from omnigraph.cli.commands.undo import print_restored
 from omnigraph.cli.failures import FAILED
 from omnigraph.cli.output import clean, commit_json, note, print_json, print_line
+from omnigraph.cli.progress import spinner
 from omnigraph.errors import MergeConflict
 
 if TYPE_CHECKING:
@@ -151,10 +152,11 @@ def merge(
     """Bring the changes of a branch into another, in one commit with two parents."""
     graph = options.open_to_write("branch merge", None, store, quiet=quiet)
     try:
-        result = graph.branches.merge(
-            source, into, _strategy(strategy or []), dry_run, delete_branch, property_level, actor, message,
-            engine=engine.value, resolutions=resolutions,
-        )  # fmt: skip
+        with spinner("merging", show=not (quiet or json)) as progress:
+            result = graph.branches.merge(
+                source, into, _strategy(strategy or []), dry_run, delete_branch, property_level, actor, message,
+                engine=engine.value, resolutions=resolutions, progress=progress,
+            )  # fmt: skip
     except MergeConflict as error:
         _keep(graph, conflicts, error.conflicts)
         if json:

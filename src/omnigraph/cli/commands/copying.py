@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from omnigraph.cli import options
+from omnigraph.cli import interrupts, options
 from omnigraph.cli.failures import FAILED
 from omnigraph.cli.output import clean, note, print_json, print_line, size_text
+from omnigraph.cli.progress import shown_progress
 
 if TYPE_CHECKING:
     from omnigraph.api.reports import CopyReport
@@ -27,8 +25,9 @@ def backup(
 ) -> None:
     """Copy the graph with all its branches, tags and kept versions, or what is new since the last copy there."""
     graph = options.open_to_read(None, store)
-    with _watched("copying", show=not quiet) as advance:
-        report = graph.maintenance.backup(target, verify=not no_verify, progress=advance)
+    interrupts.begin_write(_unfinished(target))
+    with shown_progress(show=not quiet) as progress:
+        report = graph.maintenance.backup(target, verify=not no_verify, progress=progress)
     _print(report, "backed up", json=json)
 
 
@@ -44,24 +43,14 @@ def clone(
     from omnigraph.storage.layout import GraphRoot
 
     graph = options.open_to_read(source)
-    with _watched("copying", show=not quiet) as advance:
-        report = copy_graph(graph.repository, GraphRoot.parse(target), fresh=True, progress=advance)
+    interrupts.begin_write(_unfinished(target))
+    with shown_progress(show=not quiet) as progress:
+        report = copy_graph(graph.repository, GraphRoot.parse(target), fresh=True, progress=progress)
     _print(report, "cloned", json=json)
 
 
-@contextmanager
-def _watched(what: str, *, show: bool) -> Iterator[Callable[[int], None]]:
-    """How many bytes were copied, on stderr for someone who watches. How many there will be is known at the end."""
-    if not (show and sys.stderr.isatty()):
-        yield lambda _: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(what, total=None)
-        yield lambda count: progress.advance(task, count)
+def _unfinished(target: str) -> str:
+    return f"the copy at {clean(target)} is not complete, or was not checked: `omnigraph backup` goes on with it"
 
 
 def _print(report: CopyReport, done: str, *, json: bool) -> None:

@@ -9,8 +9,9 @@ from typing import Annotated
 
 import typer
 
-from omnigraph.cli import completion, options
-from omnigraph.cli.output import counted, note, print_json
+from omnigraph.cli import completion, interrupts, options
+from omnigraph.cli.output import clean, counted, note, print_json
+from omnigraph.cli.progress import shown_progress
 
 
 class Format(StrEnum):
@@ -52,9 +53,12 @@ def export(
     graph = options.open_to_read(uri, store)
     target = options.snapshot_of(graph, branch, at).commit_id
     sys.stdout.flush()
-    result = graph.export(
-        sys.stdout.buffer if out is None else out, format=format.value, snapshot=target, types=types or None
-    )
+    interrupts.begin_write(_unfinished(out, is_one_file=format is Format.jsonl))
+    with shown_progress(show=out is not None) as progress:
+        result = graph.export(
+            sys.stdout.buffer if out is None else out, format=format.value, snapshot=target, types=types or None,
+            progress=progress,
+        )  # fmt: skip
     told = graph.commits.export(history, branch or "main") if history is not None else None
     if json:
         print_json(
@@ -66,3 +70,12 @@ def export(
         note(f"exported {counted(sum(result.rows.values()), 'entity')} to {out}")
     if told is not None and not json:
         note(f"exported {counted(told.commits, 'commit')} to {told.path}; {told.reclaimed} have been reclaimed")
+
+
+def _unfinished(out: str | None, *, is_one_file: bool) -> str:
+    """What an export leaves that was interrupted: a file takes its name when it is complete."""
+    if out is None:
+        return "the export is not complete"
+    if is_one_file:
+        return f"{clean(out)} was not written"
+    return f"the export to {clean(out)} is not complete; each file that is there is whole"

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from omnigraph.cli import completion, options
+from omnigraph.cli import completion, interrupts, options
 from omnigraph.cli import file_options as files
 from omnigraph.cli.failures import MAX_SHOWN, listing
 from omnigraph.cli.output import commit_json, counted, note, print_json, print_line
+from omnigraph.cli.progress import shown_progress
 
 if TYPE_CHECKING:
     from omnigraph.api.results import LoadResult
@@ -134,10 +132,11 @@ def load(
 
         require_writable(rejects)
     graph = options.open_to_write("load", where, quiet=quiet)
-    with listing(max_shown, json=json), _listener(engine, source, show=not quiet) as advance:
+    interrupts.watch(graph, forked=branch if base is not None else None)
+    with listing(max_shown, json=json), shown_progress(show=not quiet) as progress:
         result = graph.load(
             source, mode=mode.value, branch=branch, from_branch=base, actor=actor, message=message,
-            engine=engine.value, expect_head=if_commit, progress=advance, dry_run=dry_run,
+            engine=engine.value, expect_head=if_commit, progress=progress, dry_run=dry_run,
             ignore_unknown=ignore_unknown, idempotency_key=key, max_errors=_allowed(rejects, max_errors),
             dedupe_edges=dedupe_edges, options=written,
         )  # fmt: skip
@@ -184,33 +183,6 @@ def _edge_file(text: str) -> Any:
     if not (colon and comma and source and target) or "/" in columns:
         return text
     return EdgeFile(path, source, target)
-
-
-def _listener(engine: options.Engine, source: Any, *, show: bool) -> AbstractContextManager[Any]:
-    """Who hears how far a load got: tasks on Spark, bytes here."""
-    if engine is options.Engine.spark:
-        from omnigraph.cli.commands.pipeline import watched_tasks
-
-        return watched_tasks("loading", show=show)
-    return _watched(source, show=show)
-
-
-@contextmanager
-def _watched(source: Any, *, show: bool) -> Iterator[Callable[[int], None]]:
-    """Who hears how far a load got: a bar on stderr for someone who watches."""
-    many = source.values() if isinstance(source, dict) else [source] if isinstance(source, list) else []
-    paths = [Path(getattr(path, "path", path)) for each in many for path in each]
-    if not (show and sys.stderr.isatty() and paths and all(path.is_file() for path in paths)):
-        yield lambda _: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        names = ", ".join(path.name for path in paths[:3])
-        task = progress.add_task(f"reading {names}", total=sum(path.stat().st_size for path in paths))
-        yield lambda count: progress.advance(task, count)
 
 
 def _load_json(graph: Graph, result: LoadResult, actor: str | None) -> dict[str, Any]:

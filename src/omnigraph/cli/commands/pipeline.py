@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import datetime as dt
-import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from omnigraph.cli import options
+from omnigraph.cli import interrupts, options
 from omnigraph.cli.commands.load import DedupeEdges, IfCommit, IgnoreUnknown, Key
 from omnigraph.cli.failures import FAILED
 from omnigraph.cli.output import commit_json, counted, note, print_json, print_line
+from omnigraph.cli.progress import shown_progress
 from omnigraph.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -96,7 +95,7 @@ def run(
     from omnigraph.pipeline.job_checks import validate as check
     from omnigraph.pipeline.spark_session import plain_session
 
-    parsed, graph = _opened(job, store)
+    parsed, graph = _opened(job, store, quiet=quiet)
     problems = check(parsed, graph, with_s3=False)
     if problems:
         raise InvalidArgument(f"{job}: {problems[0]}", hint="`omnigraph pipeline validate` lists everything")
@@ -106,8 +105,8 @@ def run(
         dedupe_edges=dedupe_edges or parsed.dedupe_edges,
     )  # fmt: skip
     begun = time.perf_counter()
-    with watched_tasks("loading", show=not quiet) as progress:
-        spark = plain_session(master, config=_settings(conf or []))
+    with shown_progress(show=not quiet) as progress:
+        spark = plain_session(master, config=_settings(conf or []), progress=progress)
         result = run_job(spark, asked, graph, progress)
     _report(graph, result, time.perf_counter() - begun, json=json)
 
@@ -157,10 +156,10 @@ def backfill(
     from omnigraph.pipeline.api import backfill as run_backfill
     from omnigraph.pipeline.spark_session import plain_session
 
-    parsed, graph = _opened(job, store)
+    parsed, graph = _opened(job, store, quiet=quiet)
     begun = time.perf_counter()
-    with watched_tasks("loading", show=not quiet) as progress:
-        spark = plain_session(master, config=_settings(conf or []))
+    with shown_progress(show=not quiet) as progress:
+        spark = plain_session(master, config=_settings(conf or []), progress=progress)
         asked = replace(parsed, dry_run=dry_run)
         result = run_backfill(spark, asked, graph, since=_moment(since), progress=progress)
     _report(graph, result, time.perf_counter() - begun, json=json)
@@ -238,13 +237,13 @@ def spark_shell(
     """A Python shell with `spark`, `graph` and one SQL view per type."""
     import code
 
-    from omnigraph.pipeline.spark_session import session
+    from omnigraph.pipeline.spark_session import plain_session, with_source
     from omnigraph.pipeline.views import register_views
 
     graph = options.open_to_read(uri, store)
     target = None if at is None else options.snapshot_of(graph, None, at).commit_id
-    note("starting Spark ...")
-    spark = session(master, config=_settings(conf or []))
+    with shown_progress() as progress:
+        spark = with_source(plain_session(master, config=_settings(conf or []), progress=progress))
     views = register_views(spark, graph, target)
     hint = f"spark.sql('select count(*) from {views[0]}').show()" if views else "graph.schema.show()"
     banner = f"spark, graph and the views {', '.join(views)} are ready. Try: {hint}"
@@ -261,13 +260,16 @@ def _settings(given: list[str]) -> dict[str, str]:
     return found
 
 
-def _opened(job: str, store: str | None) -> tuple[Job, Graph]:
+def _opened(job: str, store: str | None, *, quiet: bool = True) -> tuple[Job, Graph]:
     from omnigraph.graph import Graph
     from omnigraph.pipeline.api import open_target
     from omnigraph.pipeline.job import read_job
 
     parsed = read_job(job)
-    return parsed, Graph.open(options.location(None, store)) if store is not None else open_target(parsed)
+    graph = Graph.open(options.location(None, store)) if store is not None else open_target(parsed)
+    interrupts.begin_write(quiet=quiet)
+    interrupts.watch(graph, forked=parsed.branch if parsed.from_branch is not None else None)
+    return parsed, graph
 
 
 def _example(graph: Graph) -> str:
@@ -282,43 +284,3 @@ def _example(graph: Graph) -> str:
             names = ", ".join(f"{n}: {n}" for n in [*ends, *(p.name for p in entity.properties)])
             lines += [f"  {name}:", f"    - path: {name.lower()}.parquet", f"      columns: {{{names}}}"]
     return "\n".join(lines) + "\n"
-
-
-def _lines(what: str) -> Any:
-    """Progress as lines of text."""
-    from omnigraph.pipeline.phases import EverySeconds, progress_seconds
-
-    seconds = progress_seconds()
-    if not seconds:
-        return None
-    begun = time.monotonic()
-
-    def report(done: int, total: int) -> None:
-        note(f"{what}: {done} of {counted(total, 'task')}, {time.monotonic() - begun:.0f} s")
-
-    progress = EverySeconds(report, seconds)
-    progress.counts_tasks = True  # type: ignore[attr-defined]
-    return progress
-
-
-@contextmanager
-def watched_tasks(what: str, *, show: bool) -> Iterator[Any]:
-    """A bar of finished tasks on stderr, for someone who watches; a line now and then where nobody can see a bar."""
-    if not show:
-        yield None
-        return
-    if not sys.stderr.isatty():
-        yield _lines(what)
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(what, total=None)
-
-        def advance(done: int, total: int) -> None:
-            progress.update(task, completed=done, total=total)
-
-        advance.counts_tasks = True  # type: ignore[attr-defined]
-        yield advance

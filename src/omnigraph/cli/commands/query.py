@@ -16,6 +16,7 @@ from omnigraph.cli import completion, options
 from omnigraph.cli.completion import QUERIES_VARIABLE
 from omnigraph.cli.failures import FAILED
 from omnigraph.cli.output import counted, print_json, print_line
+from omnigraph.cli.progress import spinner
 from omnigraph.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from omnigraph.api.explanation import Explanation
     from omnigraph.api.options import Engine as EngineName
+    from omnigraph.api.progress import Listener
     from omnigraph.query.lint import QueryLint
     from omnigraph.schema.catalog import Catalog
 
@@ -86,13 +88,19 @@ def query(
     snapshot = options.snapshot_of(graph, branch, at)
     shown_branch = branch or (None if at is not None else "main")
     target = snapshot.commit_id if at is not None else None
+    is_streamed = shape in STREAMED and engine in ("auto", "arrow")
     with stopped_at_once():
-        if shape in STREAMED and engine in ("auto", "arrow"):
-            STREAMED[shape](graph.stream(source, name, given, branch=shown_branch, snapshot=target))
+        with spinner("running", show=shape != "json") as progress:
+            if is_streamed:
+                stream = graph.stream(source, name, given, branch=shown_branch, snapshot=target)
+            else:
+                start_spark(engine, progress)
+                result = graph.query(
+                    source, name, given, branch=shown_branch, snapshot=target, engine=cast("EngineName", engine)
+                )
+        if is_streamed:
+            STREAMED[shape](stream)
             return
-        result = graph.query(
-            source, name, given, branch=shown_branch, snapshot=target, engine=cast("EngineName", engine)
-        )
     print_result(result, shape, part_shown(limit, "--all shows them, --limit N the first N", all_rows=all_rows))
 
 
@@ -157,7 +165,7 @@ def explain(
     else:
         graph = options.open_to_read(None, store)
         target = options.snapshot_of(graph, branch, at).commit_id if at is not None else None
-        with stopped_at_once():
+        with stopped_at_once(), spinner("running", show=analyze and not json):
             found = graph.explain(source, name, given, branch, target, analyze=analyze)
     assert isinstance(found, Explanation)
     print_json(found.to_json()) if json else print_line(str(found))
@@ -174,6 +182,14 @@ def _meaning(source: str | Path, name: str | None, schema: str) -> Explanation:
     text, path = source_of(source, name)
     compiled = compile_query(text, catalog, name=name, path=path)
     return Explanation(compiled.name, explain_ir(compiled))
+
+
+def start_spark(engine: str, progress: Listener | None) -> None:
+    """Start the session of an engine before it is needed, where there is none, and say so."""
+    if engine == options.Engine.spark:
+        from omnigraph.pipeline.spark_session import plain_session
+
+        plain_session(progress=progress)
 
 
 @contextmanager

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from omnigraph.cli import options
+from omnigraph.cli import interrupts, options
 from omnigraph.cli.output import counted, print_json, print_line, print_table, size_text
+from omnigraph.cli.progress import shown_progress
 from omnigraph.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -59,7 +60,10 @@ def optimize(
         graph = options.open_to_read(options.location(uri, store))
     else:
         graph = options.open_to_write("optimize", uri, store, quiet=quiet)
-    report = graph.maintenance.optimize(branch or "main", actor, auto=auto, dry_run=dry_run, engine=engine.value)
+    with shown_progress(show=not quiet) as progress:
+        report = graph.maintenance.optimize(
+            branch or "main", actor, auto=auto, dry_run=dry_run, engine=engine.value, progress=progress
+        )
     commit = report.commit.graph_commit_id if report.commit is not None else None
     if json:
         print_json({"uri": graph.uri, "branch": report.branch, "commit": commit, "datasets": _datasets(report.tables)})
@@ -118,7 +122,10 @@ def cleanup(
     if confirm:
         options.require_consent(where, "cleanup", yes=yes, json=json)
     graph = options.open_to_write("cleanup", where, quiet=quiet) if confirm else options.open_to_read(where)
-    report = graph.maintenance.cleanup(keep, age, confirm, patience, force=force)
+    if confirm:
+        interrupts.begin_write("what was deleted is gone, and the next cleanup goes on with the rest", quiet=quiet)
+    with shown_progress(show=not quiet) as progress:
+        report = graph.maintenance.cleanup(keep, age, confirm, patience, force=force, progress=progress)
     if json:
         policy = {"keep_versions": keep, "older_than_secs": _seconds(age), "grace_secs": _seconds(patience)}
         print_json({"uri": graph.uri, **policy, **_json(report)})

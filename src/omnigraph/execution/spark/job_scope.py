@@ -20,15 +20,15 @@ from omnigraph.execution.spark.versions import is_connect
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Progress = Callable[[int, int], None]
-"""Receives how many of how many tasks have finished."""
+TaskProgress = Callable[[int, int], None]
+"""Receives how many of how many tasks have finished; all of them only when the jobs have ended well."""
 
 _DESCRIPTION = "spark.job.description"
 _POLL_SECONDS = 0.2
 
 
 @contextlib.contextmanager
-def job_scope(spark: SparkSession, description: str, progress: Progress | None = None) -> Iterator[None]:
+def job_scope(spark: SparkSession, description: str, progress: TaskProgress | None = None) -> Iterator[None]:
     """Describe, tag and watch the Spark jobs that this thread starts in the block.
 
     When the block is left by an exception, an interrupt included, jobs of it that still run are cancelled.
@@ -40,7 +40,7 @@ def job_scope(spark: SparkSession, description: str, progress: Progress | None =
 
 
 @contextlib.contextmanager
-def _classic_scope(spark: SparkSession, description: str, tag: str, progress: Progress | None) -> Iterator[None]:
+def _classic_scope(spark: SparkSession, description: str, tag: str, progress: TaskProgress | None) -> Iterator[None]:
     context = spark.sparkContext
     before = context.getLocalProperty(_DESCRIPTION)
     context.setLocalProperty(_DESCRIPTION, description)
@@ -59,7 +59,7 @@ def _classic_scope(spark: SparkSession, description: str, tag: str, progress: Pr
 
 
 @contextlib.contextmanager
-def _polling(context: Any, tag: str, progress: Progress | None) -> Iterator[None]:
+def _polling(context: Any, tag: str, progress: TaskProgress | None) -> Iterator[None]:
     """Report the tasks of the tagged jobs from a thread. The last report of jobs that worked is of their end."""
     if progress is None:
         yield
@@ -74,8 +74,8 @@ def _polling(context: Any, tag: str, progress: Progress | None) -> Iterator[None
         while not over.wait(_POLL_SECONDS):
             with contextlib.suppress(Py4JError, OSError, AttributeError):
                 done, total = count()
-                if total:
-                    progress(done, total)
+                if total:  # a job may have stages that are not known yet
+                    progress(min(done, total - 1), total)
 
     thread = threading.Thread(target=poll, name="omnigraph-progress", daemon=True)
     thread.start()
@@ -100,15 +100,20 @@ def _stages_of(context: Any, tag: str) -> list[int]:
 
 
 @contextlib.contextmanager
-def _connect_scope(spark: SparkSession, description: str, tag: str, progress: Progress | None) -> Iterator[None]:
+def _connect_scope(spark: SparkSession, description: str, tag: str, progress: TaskProgress | None) -> Iterator[None]:
     """On Spark Connect the tag is all that the server shows of an operation, so it begins with the description."""
     label = f"{description.replace(',', ' ')} {tag}"
     spark.addTag(label)
 
+    seen = 0
+
     def report(stages: Any, **_: Any) -> None:
+        nonlocal seen
         assert progress is not None
         known = list(stages or ())
-        progress(sum(s.num_completed_tasks for s in known), sum(s.num_tasks for s in known))
+        seen = sum(s.num_tasks for s in known)
+        if seen:
+            progress(min(sum(s.num_completed_tasks for s in known), seen - 1), seen)
 
     if progress is not None:
         spark.registerProgressHandler(report)
@@ -122,4 +127,6 @@ def _connect_scope(spark: SparkSession, description: str, tag: str, progress: Pr
                 spark.interruptTag(label)
         if progress is not None:
             spark.removeProgressHandler(report)
+            if is_done and seen:
+                progress(seen, seen)
         spark.removeTag(label)

@@ -164,6 +164,13 @@ def _files_of(item: str, access: S3Access | None) -> Iterator[str]:
             yield from map(place.uri, _below(place.filesystem, match))
 
 
+def file_size(item: str) -> int:
+    """The bytes of a file; 0 for one that is not there, which reading it will say."""
+    place = locate(item)
+    with readable(item):
+        return int(place.filesystem.get_file_info(place.path).size or 0)
+
+
 def _kind(filesystem: Any, path: str) -> Any:
     return filesystem.get_file_info(path).type
 

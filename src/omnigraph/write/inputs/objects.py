@@ -8,6 +8,7 @@ from typing import Any
 
 from omnigraph.schema.catalog import EntityType
 from omnigraph.write.inputs.json_files import json_objects
+from omnigraph.write.inputs.meter import Meter
 from omnigraph.write.inputs.partition_folders import folder_row
 from omnigraph.write.inputs.tables import FilePart, open_stream
 from omnigraph.write.validation import Findings
@@ -18,9 +19,9 @@ Parsed = list[tuple[int, Any]]
 _OBJECTS = 65_536
 
 
-def object_rows(part: FilePart, found: Findings) -> Iterator[Parsed]:
+def object_rows(part: FilePart, found: Findings, meter: Meter | None = None) -> Iterator[Parsed]:
     """The objects of a file of JSON, some thousands at once. What is no object is noted and left out."""
-    with open_stream(part) as stream:
+    with open_stream(part, meter) as stream:
         objects = json_objects(stream, part.path, found)
         while parsed := list(itertools.islice(objects, _OBJECTS)):
             yield parsed

@@ -16,6 +16,7 @@ from omnigraph.errors import DataError
 from omnigraph.write.inputs.csv_dialect import HEAD_BYTES, PLAIN, CsvDialect, settled
 from omnigraph.write.inputs.csv_files import csv_columns, csv_tables
 from omnigraph.write.inputs.locations import locate
+from omnigraph.write.inputs.meter import Meter
 from omnigraph.write.inputs.partition_folders import Folders, with_folders
 from omnigraph.write.inputs.s3_access import S3Access
 from omnigraph.write.validation import Findings
@@ -53,9 +54,11 @@ class FilePart:
         return frozenset(name for name in names if self.columns.get(name, name) in folders)
 
 
-def open_stream(part: FilePart) -> Any:
+def open_stream(part: FilePart, meter: Meter | None = None) -> Any:
     """The bytes of a file from the beginning; compressed ones, by the name of the file, are decompressed."""
     place = locate(part.path, part.access)
+    if meter is not None:
+        return meter.opened(place.filesystem, place.path)
     return place.filesystem.open_input_stream(place.path)
 
 
@@ -82,12 +85,14 @@ def settled_part(part: FilePart) -> tuple[FilePart, Mapping[str, str]]:
     return part, {}
 
 
-def tables_of(part: FilePart, found: Findings) -> Iterator[Numbered]:
-    """The rows of a part of a file that holds tables, with the columns of its folders."""
+def tables_of(part: FilePart, found: Findings, meter: Meter | None = None) -> Iterator[Numbered]:
+    """The rows of a part of a file that holds tables, with the columns of its folders. `meter` hears how far it is."""
+    meter = meter or Meter()
     if part.format == CSV:
-        numbered = csv_tables(lambda: open_stream(part), part.dialect, part.path, found)
+        numbered = csv_tables(lambda: open_stream(part, meter), part.dialect, part.path, found)
     else:
-        numbered = _counted({PARQUET: _parquet, ORC: _orc, ARROW: _arrow}[part.format](part), part.first_row)
+        read = {PARQUET: _parquet, ORC: _orc, ARROW: _arrow}[part.format]
+        numbered = _counted(read(part, meter), part.first_row)
     for table, rows in numbered:
         table.validate(full=True)  # a file may say that bytes are text
         yield with_folders(table, part.folders), rows
@@ -124,33 +129,42 @@ def _counted(tables: Iterator[pa.Table], row: int) -> Iterator[Numbered]:
         row += table.num_rows
 
 
-def _parquet(part: FilePart) -> Iterator[pa.Table]:
+def _parquet(part: FilePart, meter: Meter) -> Iterator[pa.Table]:
     with open_file(part) as stream:
         file = pq.ParquetFile(stream)
         groups = list(range(part.begin, file.num_row_groups if part.end < 0 else part.end))
         if not groups or not file.metadata.num_rows:
             yield file.schema_arrow.empty_table()
             return
+        done = 0
         for batch in file.iter_batches(batch_size=BATCH_ROWS, row_groups=groups):
+            done += batch.num_rows
+            meter.passed(done, file.metadata.num_rows)
             yield pa.Table.from_batches([batch])
 
 
-def _orc(part: FilePart) -> Iterator[pa.Table]:
+def _orc(part: FilePart, meter: Meter) -> Iterator[pa.Table]:
     with open_file(part) as stream:
         file = orc.ORCFile(stream)
         stripes = range(part.begin, file.nstripes if part.end < 0 else part.end)
         if not stripes:
             yield file.schema.empty_table()
-        for stripe in stripes:
+        for done, stripe in enumerate(stripes, start=1):
+            meter.passed(done, len(stripes))
             yield pa.Table.from_batches([file.read_stripe(stripe)])
 
 
-def _arrow(part: FilePart) -> Iterator[pa.Table]:
+def _arrow(part: FilePart, meter: Meter) -> Iterator[pa.Table]:
     with open_file(part) as stream:
         reader = _arrow_reader(stream)
         yield reader.schema.empty_table()
         has_index = isinstance(reader, ipc.RecordBatchFileReader)
-        for batch in (reader.get_batch(i) for i in range(reader.num_record_batches)) if has_index else reader:
+        batches = (reader.get_batch(i) for i in range(reader.num_record_batches)) if has_index else reader
+        for done, batch in enumerate(batches, start=1):
+            if has_index:
+                meter.passed(done, reader.num_record_batches)
+            else:
+                meter.stand_at(stream.tell())
             yield pa.Table.from_batches([batch])
 
 

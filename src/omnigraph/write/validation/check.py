@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from omnigraph.api.progress import Listener, PhaseProgress
 from omnigraph.errors import Violation
 from omnigraph.versioning.plan import Requirement
 from omnigraph.write.validation.edges import check_cardinality, check_endpoints, check_removed_nodes
@@ -27,17 +28,33 @@ class Verdict:
         return self.requirements
 
 
-def validate(base: Base, deltas: Mapping[str, TableDelta], *, limit: int = DEFAULT_LIMIT) -> Verdict:
-    """Judge a write by the rows that will be there after it: values, keys, unique values, endpoints, cardinality."""
+_RULES_BETWEEN_TABLES = 3
+
+
+def validate(
+    base: Base,
+    deltas: Mapping[str, TableDelta],
+    *,
+    limit: int = DEFAULT_LIMIT,
+    progress: Listener | None = None,
+) -> Verdict:
+    """Judge a write by the rows that will be there after it: values, keys, unique values, endpoints, cardinality.
+
+    `progress` hears of a step for each table and for each rule between tables.
+    """
     found = Findings(limit)
     requirements: list[Requirement] = []
-    for delta in deltas.values():
-        if not delta.fields_checked:
-            check_fields(delta.entity, delta.written, delta.places, found)
-    for delta in deltas.values():
-        requirements.extend(check_keys(base, delta, found))
-        requirements.extend(check_uniques(base, delta, found))
-    requirements.extend(check_endpoints(base, deltas, found))
-    requirements.extend(check_removed_nodes(base, deltas, found))
-    requirements.extend(check_cardinality(base, deltas, found))
+    with PhaseProgress(progress, "check", len(deltas) + _RULES_BETWEEN_TABLES, "steps") as phase:
+        for delta in deltas.values():
+            if not delta.fields_checked:
+                check_fields(delta.entity, delta.written, delta.places, found)
+        for delta in deltas.values():
+            requirements.extend(check_keys(base, delta, found))
+            requirements.extend(check_uniques(base, delta, found))
+            phase.advance(1, rows=len(delta.inserted) + len(delta.updated))
+        requirements.extend(check_endpoints(base, deltas, found))
+        phase.advance(1)
+        requirements.extend(check_removed_nodes(base, deltas, found))
+        phase.advance(1)
+        requirements.extend(check_cardinality(base, deltas, found))
     return Verdict(tuple(found), tuple(requirements))

@@ -1,0 +1,50 @@
+"""How far the inputs of a load are read, in one measure: bytes of files as they lie, or rows in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from omnigraph.api.progress import Listener, PhaseProgress, Unit
+from omnigraph.write.inputs.locations import file_size
+from omnigraph.write.rows import Batch
+from omnigraph.write.sources import Input, Reading
+
+
+class ReadProgress:
+    """Hands out the batches of inputs, and reports what of them the caller has dealt with."""
+
+    def __init__(self, phase: PhaseProgress, sizes: Sequence[int], unit: Unit) -> None:
+        self._phase = phase
+        self._sizes = list(sizes)
+        self._unit = unit
+        self._before = 0
+
+    def batches(self, one: Input, reading: Reading) -> Iterator[Batch]:
+        """The batches of the next input. One that is asked for tells that the one before it was dealt with."""
+        size = self._sizes.pop(0) if self._sizes else 0
+        reading.meter.begin()
+        for batch in one.read(reading):
+            rows = batch.table.num_rows
+            yield batch
+            if self._unit == "bytes":
+                self._phase.reach(self._before + min(reading.meter.position(size), size), rows)
+            else:
+                self._phase.advance(rows, rows)
+        self._before += size
+        self._phase.reach(self._before)
+
+
+@contextmanager
+def read_progress(listener: Listener | None, inputs: Sequence[Input]) -> Iterator[ReadProgress]:
+    """Report the phase `read` of a load. Sizes of files are looked up only for somebody who listens."""
+    sizes: list[int] = []
+    unit: Unit = "rows"
+    if listener is not None:
+        if all(each.path is not None for each in inputs):
+            unit, sizes = "bytes", [file_size(each.path or "") for each in inputs]
+        elif all(each.path is None for each in inputs):
+            sizes = [each.rows for each in inputs]
+    # Rows in memory beside files have no common measure: the rows are counted, and their number is known at the end.
+    with PhaseProgress(listener, "read", sum(sizes) if sizes else None, unit) as phase:
+        yield ReadProgress(phase, sizes, unit)
