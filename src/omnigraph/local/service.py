@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
-from typing import Any, Literal, TypeVar, cast
+from typing import Literal, TypeVar, cast
 
 from omnigraph.api.progress import Listener
 from omnigraph.api.service import Request
@@ -62,13 +62,12 @@ TOPICS: Mapping[str, str] = {
 
 
 @cache
-def handler_of(request: type[Any]) -> Handler:
-    """The handler of a class of requests."""
-    topic = TOPICS.get(request.__name__)
-    if topic is None:
-        raise Unsupported(f"a local graph does not answer {request.__name__}")
-    handlers: Handlers = import_module(f"omnigraph.local.{topic}").HANDLERS
-    return handlers[request]
+def handler_of(request: str) -> Handler:
+    """The handler of a class of requests, by its name."""
+    if request not in TOPICS:
+        raise Unsupported(f"a local graph does not answer {request}")
+    handlers: Handlers = import_module(f"omnigraph.local.{TOPICS[request]}").HANDLERS
+    return next(handler for each, handler in handlers.items() if each.__name__ == request)
 
 
 class LocalService:
@@ -125,7 +124,7 @@ class LocalService:
         """Answer one request."""
         if self._graph.store.is_closed:
             raise InvalidArgument(f"{self.uri} was closed", hint="open it again")
-        return cast("R", handler_of(type(request))(self._graph, request, progress))
+        return cast("R", handler_of(type(request).__name__)(self._graph, request, progress))
 
     def close(self) -> None:
         """End the threads of the graph and let go of what it keeps in memory."""
