@@ -41,7 +41,7 @@ def make(folder: Path, nodes: int, edges: int) -> None:
     pq.write_table(pa.table({**ends, "w": rng.random(edges)}), folder / "edges.parquet")
     graph = Graph.init(folder / "graph", SCHEMA)
     graph.load({"P": str(folder / "nodes.parquet"), "F": str(folder / "edges.parquet")})
-    graph.repository.store.wait_for_upkeep()
+    graph.repository.store.wait_for_background_work()
 
 
 def measure(work: Callable[[], Any]) -> dict[str, float]:

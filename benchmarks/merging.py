@@ -65,7 +65,7 @@ class Omnigraph:
     def __init__(self, directory: Path, case: Case) -> None:
         os.environ["OMNIGRAPH_FSYNC"] = "off"  # as doltlite, which does not flush either
         from omnigraph import Graph
-        from omnigraph.write.coverage import fold
+        from omnigraph.write.index_fold import fold
 
         self._case = case
         self._graph = Graph.init(directory / case.name, SCHEMA)
@@ -74,7 +74,7 @@ class Omnigraph:
         self._graph.load(
             {"Person": pa.table({"name": names, "age": pa.array([1] * case.rows, pa.int32()), "about": about})}
         )
-        self._graph.repository.store.wait_for_upkeep()
+        self._graph.repository.store.wait_for_background_work()
         state = self._graph.repository.head()
         fold(self._graph.repository, state, state.tables["node:Person"])
 

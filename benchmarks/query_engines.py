@@ -127,7 +127,7 @@ class OmniGraph:
         return [tuple(row.values()) for row in self._graph.query(self._text, name, params).to_pylist()]
 
     def settle(self) -> None:
-        self._graph.local.executor.topologies.settle()
+        self._graph.local.executor.topologies.wait_until_kept()
 
 
 class _Cypher:

@@ -156,7 +156,7 @@ def _warm(spark: Any, work: Path) -> None:
     files = _warm_files(work)
     graph = Graph.init(work / "warm-graph", SCHEMA)
     pipeline.load(spark, graph, {"Person": str(files / "people.parquet")}, {"Knows": str(files / "knows.parquet")})
-    graph.repository.store.wait_for_upkeep()
+    graph.repository.store.wait_for_background_work()
 
 
 def load_spark(files: Path, work: Path) -> Done:
@@ -181,7 +181,7 @@ def _check(graph: Any, files: Path) -> None:
     tables = graph.snapshot().tables
     assert tables["node:Person"].row_count == pq.read_metadata(files / "people.parquet").num_rows
     assert tables["edge:Knows"].row_count == pq.read_metadata(files / "knows.parquet").num_rows
-    graph.repository.store.wait_for_upkeep()
+    graph.repository.store.wait_for_background_work()
 
 
 def load_embedded(files: Path, work: Path) -> Done:
@@ -191,7 +191,7 @@ def load_embedded(files: Path, work: Path) -> Done:
     graph = Graph.init(work / "warm-graph", SCHEMA)
     warm = _warm_files(work)
     graph.load({"Person": str(warm / "people.parquet"), "Knows": str(warm / "knows.parquet")})
-    graph.repository.store.wait_for_upkeep()
+    graph.repository.store.wait_for_background_work()
     graph = Graph.init(work / "graph", SCHEMA)
     done = timed(
         lambda: (
@@ -212,7 +212,7 @@ def append_and_merge(files: Path, work: Path, mode: str) -> Done:
     _warm(spark, work)
     graph = Graph.init(work / "graph", SCHEMA)
     pipeline.load(spark, graph, {"Person": str(files / "people.parquet")})
-    graph.repository.store.wait_for_upkeep()
+    graph.repository.store.wait_for_background_work()
     name = "people-merge.parquet"
     if mode == "append":
         count, rng = pq.read_metadata(files / name).num_rows, np.random.default_rng(3)
@@ -295,7 +295,7 @@ def rank(files: Path, work: Path, spark: Any = None) -> Done:
 
     graph = Graph.init(work / "graph", RANK_SCHEMA)
     graph.load({"P": str(files / "nodes.parquet"), "F": str(files / "edges.parquet")}, engine="arrow")
-    graph.repository.store.wait_for_upkeep()
+    graph.repository.store.wait_for_background_work()
     runs = graph.analytics if spark is None else pipeline.analytics(spark, graph)
     runs.pagerank("F", iterations=1)
     found: list[Any] = []

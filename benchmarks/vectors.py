@@ -65,10 +65,10 @@ def adoption(directory: Path) -> tuple[float, float]:
     def ours(number: int) -> Callable[[], Any]:
         graph = Graph.init(directory / f"adopt-{number}", DOCS)
         graph.load({"Doc": old})
-        graph.repository.store.wait_for_upkeep()
+        graph.repository.store.wait_for_background_work()
         graph.branches.create("source")
         graph.load({"Doc": new}, branch="source")
-        graph.repository.store.wait_for_upkeep()
+        graph.repository.store.wait_for_background_work()
 
         def run() -> None:
             outcome = graph.branches.merge("source")
@@ -92,11 +92,11 @@ def rewriting(directory: Path) -> tuple[float, float]:
     def ours(number: int) -> Callable[[], Any]:
         graph = Graph.init(directory / f"rewrite-{number}", DOCS)
         graph.load({"Doc": old})
-        graph.repository.store.wait_for_upkeep()
+        graph.repository.store.wait_for_background_work()
         graph.branches.create("bench")
         graph.load({"Doc": docs(CHANGED, 1, 3)})
         graph.load({"Doc": new}, mode="merge", branch="bench")
-        graph.repository.store.wait_for_upkeep()
+        graph.repository.store.wait_for_background_work()
         return lambda: graph.branches.merge("bench")
 
     def plain(number: int) -> Callable[[], Any]:
@@ -128,7 +128,7 @@ def filtered(directory: Path) -> tuple[float, float, float]:
     )
     graph = Graph.init(directory / "prefilter", SEARCH_DOCS)
     graph.load({"Doc": rows})
-    graph.repository.store.wait_for_upkeep()
+    graph.repository.store.wait_for_background_work()
     graph.maintenance.ensure_indices()
     table = lancedb.connect(str(directory / "lancedb")).create_table("doc", rows)
     from lancedb.index import BTree, IvfFlat

@@ -67,7 +67,7 @@ def best(action: Callable[[Path], Any], directory: Path) -> tuple[float, float]:
         made = action(directory / str(number))
         returned = time.perf_counter() - begun
         if hasattr(made, "_store"):  # indexes of a load are built after it has returned
-            made.repository.store.wait_for_upkeep()
+            made.repository.store.wait_for_background_work()
         took.append((returned, time.perf_counter() - begun))
     return min(each[0] for each in took), min(each[1] for each in took)
 
@@ -128,7 +128,7 @@ def small_writes(directory: Path) -> dict[tuple[str, int], float]:
     )
     graph = Graph.init(directory / "million", "node P { name: String @key  age: I32? }")
     graph.load({"P": people})
-    graph.repository.store.wait_for_upkeep()
+    graph.repository.store.wait_for_background_work()
     shutil.copytree(directory / "million", directory / "shallow")
     bare = lance.write_dataset(people, directory / "bare")
     bare.create_scalar_index("name", "BTREE")
@@ -223,7 +223,7 @@ def load_large(uri: str, file: str) -> None:
 
     graph = Graph.init(uri, "node Doc { name: String @key  text: String }")
     graph.load(file)
-    graph.repository.store.wait_for_upkeep()
+    graph.repository.store.wait_for_background_work()
     status = Path("/proc/self/status").read_text()  # not getrusage, which also counts the process that forked this one
     print(int(status.partition("VmHWM:")[2].split()[0]) / 1e6)
 

@@ -66,7 +66,7 @@ def main(persons: int) -> None:
             print(f"\n{question}? First {times[0]:.0f} ms, again {min(times):.1f} ms")
             for row in found.to_pylist():
                 print(f"  {row}")
-        graph.local.executor.topologies.settle()
+        graph.local.executor.topologies.wait_until_kept()
 
 
 if __name__ == "__main__":

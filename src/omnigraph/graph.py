@@ -55,9 +55,9 @@ from omnigraph.handles.texts import source_of, text_of
 from omnigraph.local.engines import find_engine
 from omnigraph.local.service import LocalService
 from omnigraph.schema.catalog import Catalog
+from omnigraph.versioning.format_version import INTERNAL_SCHEMA_VERSION
 from omnigraph.versioning.repository import Repository
 from omnigraph.versioning.snapshot import Snapshot
-from omnigraph.versioning.stamp import INTERNAL_SCHEMA_VERSION
 from omnigraph.versioning.store import Settings
 from omnigraph.write.inputs.file_options import FileOptions, file_options
 

@@ -44,7 +44,7 @@ OURS = {
 """Receivers that are ours, by the method or property asked of them. `commit` as a property is the id of a commit."""
 
 ALLOWED = {
-    ("storage/crew.py", "_build", "handle.create_index_uncommitted"): "committed detached",
+    ("storage/maintenance_tasks.py", "_build", "handle.create_index_uncommitted"): "committed detached",
     ("storage/tables.py", "create", "lance.write_dataset"): "the birth of a table",
     ("storage/tables.py", "create", "dataset.tags"): "the guard tag of a table's first version",
     ("storage/tables.py", "create", "LanceDataset.commit"): "the second birth of a table",

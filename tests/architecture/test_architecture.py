@@ -129,7 +129,7 @@ def test_public_names() -> None:
 
 MAY_CATCH_ALL = {
     "cli/main.py",  # the last line of defence: a user never sees a traceback
-    "versioning/group.py",  # the leader of a group hands every member's failure to the caller who waits for it
+    "versioning/group_commit.py",  # the leader of a group hands every member's failure to the caller who waits for it
     "pipeline/user_functions.py",  # a function of the user may raise anything; it is raised again with its place
     "storage/faults.py",  # a panic of the substrate has no importable class; everything else is raised again
 }

@@ -19,8 +19,8 @@ HOSTS = {
     "versioning": "versioning/publish.py", "execution": "execution/arrow/engine.py", "write": "write/merge.py",
     "validation": "write/validation/keys.py", "maintenance": "maintenance/collector.py",
     "handles": "handles/branches.py",
-    "graph": "graph.py", "pipeline": "pipeline/settle.py", "cli": "cli/main.py",
-    "births": "storage/tables.py", "staging": "storage/staged.py", "swap": "storage/manifest_table.py",
+    "graph": "graph.py", "pipeline": "pipeline/load_commit.py", "cli": "cli/main.py",
+    "births": "storage/tables.py", "staging": "storage/apply_effects.py", "swap": "storage/manifest_table.py",
 }  # fmt: skip
 """A module of every package, and those where some commits are allowed."""
 
@@ -118,10 +118,10 @@ def test_every_planted_call_is_found(package: str, planted: tuple[set[str], dict
 @pytest.mark.parametrize(
     ("where", "old", "new"),
     [
-        ("storage/staged.py", "detached=True", "detached=False"),
+        ("storage/apply_effects.py", "detached=True", "detached=False"),
         ("storage/tables.py", "_write_guard_tag(Path", "dataset.tags.delete('x'); _write_guard_tag(Path"),
         ("storage/manifest_table.py", "hit(Point.SWAPPED)", "LanceDataset.commit(base.dataset, [], read_version=1)"),
-        ("storage/crew.py", "handle.create_index_uncommitted(", "handle.create_scalar_index("),
+        ("storage/maintenance_tasks.py", "handle.create_index_uncommitted(", "handle.create_scalar_index("),
         ("storage/columns.py", "fragments.append(merged)", "fragments = base.dataset; fragments.append(merged)"),
     ],
 )  # fmt: skip

@@ -82,9 +82,9 @@ def test_nothing_of_ours_is_patched(path: Path) -> None:
 @pytest.mark.parametrize(
     "plant",
     [
-        "monkeypatch.setattr('omnigraph.write.coverage.fold', None)",
-        "from omnigraph.write import coverage\nmonkeypatch.setattr(coverage, 'fold', None)",
-        "import omnigraph\npatch.setattr(omnigraph.write.coverage, 'fold', None)",
+        "monkeypatch.setattr('omnigraph.write.index_fold.fold', None)",
+        "from omnigraph.write import index_fold\nmonkeypatch.setattr(index_fold, 'fold', None)",
+        "import omnigraph\npatch.setattr(omnigraph.write.index_fold, 'fold', None)",
         "from omnigraph import Graph\nwith monkeypatch.context() as rival:\n    rival.setattr(Graph, 'load', None)",
         "from omnigraph import Graph\nsetattr(Graph, 'load', None)",
         "from omnigraph import Graph\nGraph.load = None",

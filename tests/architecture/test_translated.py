@@ -19,7 +19,7 @@ CALLS = frozenset(
 TRANSLATED_BY_CALLERS = {
     ("manifest_table.py", "_create_first"),
     ("manifest_table.py", "_open"),
-    ("warming.py", "_unread"),
+    ("index_prefetch.py", "_unread"),
 }
 
 

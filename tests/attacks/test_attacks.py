@@ -28,15 +28,15 @@ from omnigraph.errors import (
     StorageError,
 )
 from omnigraph.storage import failpoints
+from omnigraph.storage.apply_effects import write_rows
 from omnigraph.storage.effects import AppendRows, ReplaceRows
 from omnigraph.storage.failpoints import Point
 from omnigraph.storage.layout import table_path, version_file
-from omnigraph.storage.staged import write_rows
 from omnigraph.versioning import history
 from omnigraph.versioning.plan import KeysAbsent, Pin, PublishPlan
 from omnigraph.versioning.staging import open_table, stage_change
 from omnigraph.versioning.store import Settings, mint, ticks
-from omnigraph.write.coverage import fold
+from omnigraph.write.index_fold import fold
 from omnigraph.write.rows import batch_from_rows
 from omnigraph.write.validation import Findings, Places
 from tests.conftest import SCHEMA

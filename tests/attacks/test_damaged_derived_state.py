@@ -33,7 +33,7 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Graph:
     made.load([*map(person, NAMES), *(knows(rng.choice(NAMES), rng.choice(NAMES)) for _ in range(60))])
     keeper = Graph.open(made.uri, settings=Settings(derived_min_rows=0))
     answers(keeper)
-    keeper.local.executor.topologies.settle()
+    keeper.local.executor.topologies.wait_until_kept()
     keeper.repository.store.workers.shutdown(wait=True)
     return made
 

@@ -12,7 +12,7 @@ import pytest
 
 from omnigraph import Graph
 from omnigraph.errors import KeyConflict, OmnigraphError
-from omnigraph.versioning.group import claims_of, is_groupable
+from omnigraph.versioning.group_commit import is_groupable, write_set_of
 from tests.attacks.test_attacks import plan_of
 from tests.support.invariants import check_every_version
 
@@ -127,5 +127,5 @@ def test_what_cannot_be_shared(local_graph: Graph) -> None:
     assert not is_groupable(replace(plan, expect_head="x"))
     assert not is_groupable(replace(plan, idempotency_key="x"))
     assert not is_groupable(replace(plan_of(local_graph, "b", replaces=True), rebase_updates=False))
-    assert claims_of(plan).meets(claims_of(plan_of(local_graph, "a", replaces=True)))
-    assert not claims_of(plan).meets(claims_of(plan_of(local_graph, "c")))
+    assert write_set_of(plan).conflicts_with(write_set_of(plan_of(local_graph, "a", replaces=True)))
+    assert not write_set_of(plan).conflicts_with(write_set_of(plan_of(local_graph, "c")))

@@ -22,7 +22,7 @@ def created_by(graph: Graph, rows: Callable[[str], list[dict[str, object]]]) -> 
     """Files that one write creates, the least of three: the fold that one of them makes due runs beside it."""
     created = []
     for attempt in "abc":
-        graph.repository.store.wait_for_upkeep()
+        graph.repository.store.wait_for_background_work()
         with file_events(Path(graph.uri)) as events:
             graph.load(rows(attempt))
         created.append(len(events.created))

@@ -23,9 +23,9 @@ def of_size(folder: Path, rows: int) -> Graph:
 
 def index(graph: Graph) -> None:
     """Cover the table by its key index, as maintenance does."""
-    from omnigraph.write.coverage import fold
+    from omnigraph.write.index_fold import fold
 
-    graph.repository.store.wait_for_upkeep()
+    graph.repository.store.wait_for_background_work()
     state = graph.repository.head()
     fold(graph.repository, state, state.tables["node:Person"])
 
@@ -65,7 +65,7 @@ def test_a_fast_forward_moves_no_data(tmp_path: Path) -> None:
         graph.branches.create("dev")
         fresh = pa.table({"name": pa.array([f"new{i}" for i in range(rows)])})
         graph.load({"Person": fresh}, branch="dev")
-        graph.repository.store.wait_for_upkeep()
+        graph.repository.store.wait_for_background_work()
         with file_events(Path(graph.uri)) as events:
             assert graph.branches.merge("dev").outcome == "fast_forward"
         assert not [name for name in events.created if "/nodes/" in name]

@@ -42,7 +42,7 @@ def cost_of_a_write(s3: S3Server, graph: Graph, limit: int, rows: Callable[[str]
     """
     found = []
     for attempt in "abc":
-        graph.repository.store.wait_for_upkeep()
+        graph.repository.store.wait_for_background_work()
         found.append(counted(s3, lambda mark=attempt: graph.load(rows(mark))))
     least = min(found, key=len)
     assert len(least) <= limit, f"{len(least)} requests, budget {limit}:\n{shown(least)}"
@@ -73,7 +73,7 @@ def test_writes_cost_the_same_at_any_history_depth(s3: S3Server) -> None:
 def test_writes_cost_the_same_into_a_large_table(s3: S3Server) -> None:
     graph = Graph.init("s3://graphs/cost-large", SCHEMA)
     graph.load({"Person": pa.table({"name": [f"n{i}" for i in range(LARGE)]})})
-    graph.repository.store.wait_for_upkeep()
+    graph.repository.store.wait_for_background_work()
     graph.load([person("warm"), knows("n1", "n2")])
     assert_cost(s3, 8 + 2, lambda: graph.load([person("cold-page")]))  # the first lookup may read an index page
     assert_cost(s3, 8, lambda: graph.load([person("cold-page2")]))

@@ -57,10 +57,10 @@ def uri(tmp_path: Path) -> str:
 def test_every_request_is_counted(s3: S3Server, uri: str) -> None:
     graph = Graph.init(uri, SCHEMA)
     for name, act in ACTIONS.items():
-        graph.repository.store.wait_for_upkeep()
+        graph.repository.store.wait_for_background_work()
         before, since = requests.so_far(), len(s3.requests())
         act(graph)
-        graph.repository.store.wait_for_upkeep()
+        graph.repository.store.wait_for_background_work()
         assert requests.so_far() - before == kinds(s3, since), name
 
 

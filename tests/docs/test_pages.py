@@ -13,7 +13,7 @@ import pytest
 
 from omnigraph import Graph, errors
 from omnigraph.errors.store import REBUILD
-from omnigraph.versioning.stamp import INTERNAL_SCHEMA_VERSION, STAMP
+from omnigraph.versioning.format_version import INTERNAL_SCHEMA_VERSION, STAMP
 from tests.support.rows import person
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -115,7 +115,7 @@ class Runner:
         if not gate.exists():
             return
         if self._graph is not None:
-            self._graph.repository.store.wait_for_upkeep()
+            self._graph.repository.store.wait_for_background_work()
         resting = self.role.folder / f"{self.role.name}-{thread}.resting"
         resting.touch()
         while gate.exists():

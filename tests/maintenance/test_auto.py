@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from omnigraph import Graph
-from omnigraph.maintenance.due import WORTHWHILE
+from omnigraph.maintenance.thresholds import WORTHWHILE
 from tests.maintenance.scenes import busy_graph, contents, files_below
 from tests.support.counting import file_events
 from tests.support.graphs import people

@@ -16,9 +16,9 @@ from omnigraph import Graph
 from omnigraph.api.reports import FsckReport
 from omnigraph.cli.main import run
 from omnigraph.errors import CorruptGraph, OmnigraphError, TypeNotFound
+from omnigraph.storage.apply_effects import write_rows
 from omnigraph.storage.digests import MAX_INLINE
 from omnigraph.storage.effects import AppendRows
-from omnigraph.storage.staged import write_rows
 from omnigraph.write.transaction import WriteTxn
 from tests.maintenance.scenes import busy_graph, contents, sweep
 from tests.support.damage import BLOCK, flipped, replaced, some_damage
@@ -59,7 +59,7 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Graph:
     for number in range(12):
         made.load(docs(5000 + 3 * number, 3), branch="dev")
     made.load(docs(9000, 3))
-    made.repository.store.wait_for_upkeep()
+    made.repository.store.wait_for_background_work()
     sweep(made)
     return made
 

@@ -9,8 +9,8 @@ import pytest
 from omnigraph import Graph
 from omnigraph.api.reports import FsckReport
 from omnigraph.cli.main import run
+from omnigraph.storage.apply_effects import write_rows
 from omnigraph.storage.effects import AppendRows
-from omnigraph.storage.staged import write_rows
 from omnigraph.versioning.staging import open_table
 from omnigraph.write.transaction import WriteTxn
 from tests.maintenance.scenes import busy_graph, files_below, sweep

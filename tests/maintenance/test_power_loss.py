@@ -119,7 +119,7 @@ def test_every_acknowledged_step_survives_a_power_loss(tmp_path: Path, disk: Dis
     graph = Graph.init(root, SMALL)
     for number, (name, step) in enumerate(STEPS.items()):
         step(graph)
-        graph.repository.store.wait_for_upkeep()
+        graph.repository.store.wait_for_background_work()
         survivor = Graph.open(disk.after_power_loss(root, tmp_path / f"after-{number}"))
         assert contents(survivor) == contents(graph), name
         assert survivor.commits.head() == graph.commits.head(), name

@@ -13,7 +13,7 @@ from omnigraph.api.changes import EntityChange
 from omnigraph.api.commits import MAINTENANCE
 from omnigraph.errors import ChangeFeedGap, CursorInvalid, InvalidArgument
 from omnigraph.versioning.diff import Pinned, table_delta
-from omnigraph.write.coverage import fold
+from omnigraph.write.index_fold import fold
 from tests.support.graphs import SMALL, knows, people
 
 

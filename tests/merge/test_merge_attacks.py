@@ -11,10 +11,10 @@ import pytest
 from omnigraph import Graph
 from omnigraph.errors import ConflictError, ExpectedVersionMismatch, HistoricalVersionReclaimed, UnknownField
 from omnigraph.storage import failpoints
-from omnigraph.storage.difference import difference, everything
 from omnigraph.storage.failpoints import Point
+from omnigraph.storage.row_difference import difference, everything
 from omnigraph.versioning.staging import open_table
-from omnigraph.write.coverage import fold
+from omnigraph.write.index_fold import fold
 from tests.support.graphs import SMALL, knows, people, recovery_files
 from tests.support.invariants import check_every_version
 

@@ -21,7 +21,7 @@ from omnigraph.errors import MergeConflict
 from omnigraph.storage import failpoints
 from omnigraph.storage.failpoints import Point
 from omnigraph.versioning.store import Settings
-from omnigraph.write.coverage import fold
+from omnigraph.write.index_fold import fold
 from tests.property.merge_model import ENDS, Clash, Conflict, Merge, Prop, State, Type, text
 from tests.property.schema_steps import CHANGES, WEIGHTS, value
 from tests.support.graphs import Crash

@@ -161,7 +161,7 @@ def modes(world: World, uri: str) -> dict[str, Ask]:
     for edge in world.catalog.edges.values():  # keeps the topologies, so that the next handle finds them
         for text in (f"$a {edge.name.lower()} $b", f"$a $e:{edge.name.lower()} $b"):
             kept.query(f"query q() {{ match {{ $a: {edge.source}  {text} }} return {{ count(*) as n }} }}")
-    kept.local.executor.topologies.settle()
+    kept.local.executor.topologies.wait_until_kept()
     graph.branches.create("copy")
     graph.tags.create("then", "main")
     return {

@@ -156,7 +156,7 @@ def test_a_failing_fold_is_not_the_failure_of_the_write_that_made_it_due(
     with armed(f"{point}:error"):
         for i in range(66):
             graph.load({"Person": people(f"p{i}")})
-        graph.repository.store.wait_for_upkeep()
+        graph.repository.store.wait_for_background_work()
     assert [record.event for record in caplog.records if record.levelname == "WARNING"] == ["fold.failed"]
     assert graph.rows("node:Person").num_rows == 66 + 3
 
@@ -301,7 +301,7 @@ def test_reads_branches_and_index_builds_heal(uri: str, how: str) -> None:
     match how:
         case "read":
             healer.snapshot()
-            healer.repository.store.wait_for_upkeep()
+            healer.repository.store.wait_for_background_work()
         case "branch":
             healer.branches.create("new")
         case "index":

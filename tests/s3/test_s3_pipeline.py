@@ -20,7 +20,7 @@ import json, sys, warnings
 warnings.simplefilter("ignore")
 from omnigraph import Graph, pipeline
 from omnigraph.errors import OmnigraphError
-from omnigraph.pipeline import narrowing
+from omnigraph.pipeline import screening_driver
 
 files = sys.argv[1]
 schema = "node Person { name: String @key  rank: F64? }\\nedge Knows: Person -> Person"
@@ -43,7 +43,7 @@ graph.branches.create("x")
 graph.mutate('query u() { update Person set { rank: 1.5 } where name = "p1" }', branch="x")
 found["merge"] = graph.branches.merge("x").outcome
 found["rank"] = graph.entity_at("node:Person", "p1")["rank"]
-narrowing.SCREENED_ROWS = narrowing.CUT_ROWS = 1  # as of a large load: judged by tasks, suspects read from data files
+screening_driver.SCREENED_ROWS = screening_driver.CUT_ROWS = 1  # a large load: tasks judge it
 try:
     pipeline.load(spark, graph, {"Person": f"{files}/again.parquet"})
 except OmnigraphError as error:

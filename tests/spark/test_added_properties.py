@@ -13,7 +13,7 @@ from omnigraph import Graph, pipeline
 from omnigraph.datatypes import PropertyType, Scalar
 from omnigraph.errors import InvalidArgument, InvalidValue, JobError, OmnigraphError
 from omnigraph.pipeline.job import parse_job
-from omnigraph.schema.additions import with_properties
+from omnigraph.schema.add_properties import with_properties
 from omnigraph.schema.parser import parse_schema
 
 SCHEMA = """// people, and who knows whom

@@ -19,7 +19,7 @@ from omnigraph.cli.main import app
 from omnigraph.errors import ExpectedVersionMismatch, InvalidArgument, MergeConflict, StorageError, Unsupported
 from omnigraph.pipeline import spark_merge
 from omnigraph.pipeline.spark_merge import spark_comparing
-from omnigraph.storage import difference, failpoints
+from omnigraph.storage import failpoints, row_difference
 from omnigraph.storage.failpoints import Point
 from omnigraph.write.merge import merge_branch
 from tests.support.graphs import recovery_files
@@ -148,7 +148,7 @@ def test_generated_divergences(spark: Any, graph: Graph, number: int, monkeypatc
     diverge(graph, "main", chance, overlap)
     diverge(graph, "dev", chance, overlap)
     if number % 3 == 0:  # compaction replaced the files: row ids tell which rows are the same
-        monkeypatch.setattr(difference, "FEW_ROWS", 0)
+        monkeypatch.setattr(row_difference, "FEW_ROWS", 0)
         graph.maintenance.optimize("dev")
         graph.maintenance.optimize("main")
     both_ways(spark, graph, **OPTIONS[number])

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from omnigraph import Graph, Progress, pipeline
-from omnigraph.pipeline import narrowing
+from omnigraph.pipeline import screening_driver
 
 SCHEMA = """
 node Person { name: String @key  age: I32?  mark: String?  photo: Blob?  place: Vector(2)? }
@@ -119,8 +119,8 @@ def test_a_file_that_is_gone_after_it_was_read_is_not_needed_again(spark: Any, t
 
 
 def test_cut_parts_are_staged_again(spark: Any, tmp_path: Path, graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(narrowing, "SCREENED_ROWS", 1)
-    monkeypatch.setattr(narrowing, "CUT_ROWS", 1)
+    monkeypatch.setattr(screening_driver, "SCREENED_ROWS", 1)
+    monkeypatch.setattr(screening_driver, "CUT_ROWS", 1)
     marks = tmp_path / "marks"
     marks.mkdir()
     result = pipeline.load(spark, graph, {"Person": recomputed(spark, marks, 40, {7, 31})}, max_errors=5)

@@ -15,7 +15,7 @@ import pytest
 
 from omnigraph import Graph, pipeline
 from omnigraph.errors import CardinalityViolation, DataError, DuplicateKey, KeyConflict, MissingEndpoint
-from omnigraph.pipeline import narrowing, settle
+from omnigraph.pipeline import load_commit, screening_driver
 from omnigraph.pipeline.buckets import BUCKETS, Stream, cut, read_pieces
 from omnigraph.pipeline.screening import MAX_SUSPECTS, Screened
 from omnigraph.pipeline.staging import compacted
@@ -47,9 +47,9 @@ Files = dict[str, str]
 @pytest.fixture(autouse=True)
 def always_screened(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every load counts as large, and has many buckets."""
-    monkeypatch.setattr(narrowing, "SCREENED_ROWS", 1)
-    monkeypatch.setattr(narrowing, "_ROWS_PER_TASK", 16)
-    monkeypatch.setattr(narrowing, "CUT_ROWS", 5)  # some tasks cut what they stage, others leave it
+    monkeypatch.setattr(screening_driver, "SCREENED_ROWS", 1)
+    monkeypatch.setattr(screening_driver, "_ROWS_PER_TASK", 16)
+    monkeypatch.setattr(screening_driver, "CUT_ROWS", 5)  # some tasks cut what they stage, others leave it
 
 
 @pytest.fixture
@@ -216,7 +216,7 @@ def test_replaced_rows_stay_with_the_tasks(
 
 def between_check_and_publish(monkeypatch: pytest.MonkeyPatch, *acts: Callable[[], Any]) -> list[int]:
     """Do something after each check of the rules between rows and before the publish; how often they were checked."""
-    judged = settle.Settlement._questions
+    judged = load_commit.LoadCommit._questions
     rounds: list[int] = []
 
     def meddle(self: Any, gathered: Any) -> Any:
@@ -226,7 +226,7 @@ def between_check_and_publish(monkeypatch: pytest.MonkeyPatch, *acts: Callable[[
         rounds.append(1)
         return found
 
-    monkeypatch.setattr(settle.Settlement, "_questions", meddle)
+    monkeypatch.setattr(load_commit.LoadCommit, "_questions", meddle)
     return rounds
 
 

@@ -18,7 +18,7 @@ import pytest
 
 from omnigraph import Graph, pipeline
 from omnigraph.errors import ChangeFeedGap, ChangeFeedSchemaChanged, DuplicateKey, InvalidArgument, SchemaMoved
-from omnigraph.execution.spark.refusals import TaskRefusal, refusal_in
+from omnigraph.execution.spark.task_errors import TaskRefusal, refusal_in
 from omnigraph.execution.spark.versions import stream_limits, stream_writer_class
 from omnigraph.pipeline.changes_source import ChangeScan, ChangesStreamReader, changes_schema
 from omnigraph.storage.failpoints import VARIABLE, Point

@@ -15,9 +15,9 @@ from omnigraph import Graph, pipeline
 from omnigraph.cli.main import app
 from omnigraph.errors import StorageError
 from omnigraph.maintenance.optimize import optimize
-from omnigraph.pipeline.spark_upkeep import spark_crew
-from omnigraph.storage.crew import Crew, perform
+from omnigraph.pipeline.spark_maintenance import spark_pool
 from omnigraph.storage.indexes import index_segments
+from omnigraph.storage.maintenance_tasks import TaskPool, perform
 
 SCHEMA = """
 node Person { name: String @key  age: I32? @index  place: Vector(4)? @index }
@@ -79,17 +79,17 @@ def test_indices_by_tasks(spark: Any, graph: Graph) -> None:
 def test_a_writer_that_passes_the_tasks_is_followed(spark: Any, graph: Graph) -> None:
     """Rows that come while tasks are at work stay, and the compaction lands on top of them."""
     rival = Graph.open(graph.uri)
-    crew = spark_crew(spark, graph.uri)
+    pool = spark_pool(spark, graph.uri)
     seen: list[int] = []
 
     def do(store: Any, works: Any) -> list[Any]:
-        found = crew.do(store, works)
+        found = pool.do(store, works)
         if not seen:
             seen.append(1)
             rival.load({"Person": pa.table({"name": ["late"]})})
         return found
 
-    report = optimize(graph.repository, crew=Crew(do, crew.pieces))
+    report = optimize(graph.repository, pool=TaskPool(do, pool.pieces))
     assert report.commit is not None
     assert graph.snapshot().tables["node:Person"].row_count == 301
     assert "late" in graph.rows("node:Person")["name"].to_pylist()
@@ -107,14 +107,14 @@ def test_tasks_that_fail_at_first_are_tried_again(spark: Any, graph: Graph) -> N
             raise RuntimeError("this attempt fails")
         return perform(store, work)
 
-    report = optimize(graph.repository, crew=spark_crew(spark, graph.uri, fails_first))
+    report = optimize(graph.repository, pool=spark_pool(spark, graph.uri, fails_first))
     assert report.commit is not None
     assert content(graph) == before
     assert fragments(graph, "node:Person") == 1
 
 
 def test_a_large_index_is_sorted_in_pieces(spark: Any, graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("omnigraph.storage.crew.ROWS_PER_PIECE", 100)
+    monkeypatch.setattr("omnigraph.storage.maintenance_tasks.ROWS_PER_PIECE", 100)
     assert pipeline.build_indices(spark, graph).commit is not None
     entry = graph.snapshot().tables["node:Person"]
     table = graph.repository.store.tables.open(entry.location, entry.staged_version)
@@ -128,7 +128,7 @@ def test_a_large_load_is_indexed_by_tasks(spark: Any, tmp_path: Path) -> None:
     graph = Graph.init(tmp_path / "large", SCHEMA)
     pq.write_table(pa.table({"name": [f"p{i}" for i in range(70_000)]}), tmp_path / "p.parquet")
     pipeline.load(spark, graph, {"Person": str(tmp_path / "p.parquet")})
-    graph.repository.store.wait_for_upkeep()
+    graph.repository.store.wait_for_background_work()
     [status] = [s for s in graph.maintenance.index_status() if (s.table_key, s.property) == ("node:Person", "id")]
     assert (status.covered_rows, status.rows) == (70_000, 70_000)
     assert [c.kind for c in graph.commits.list()] == ["optimize", "load", "init"]
@@ -139,7 +139,7 @@ def test_tasks_that_always_fail_are_an_error_of_storage(spark: Any, graph: Graph
         raise RuntimeError("the machine is gone")
 
     with pytest.raises(StorageError, match="the tasks that maintain"):
-        optimize(graph.repository, crew=spark_crew(spark, graph.uri, fails))
+        optimize(graph.repository, pool=spark_pool(spark, graph.uri, fails))
 
 
 def test_an_error_of_a_task_is_raised_as_itself(spark: Any, graph: Graph) -> None:
@@ -148,7 +148,7 @@ def test_an_error_of_a_task_is_raised_as_itself(spark: Any, graph: Graph) -> Non
 
     head = graph.commits.head().graph_commit_id
     with pytest.raises(StorageError, match="the disk is full"):
-        optimize(graph.repository, crew=spark_crew(spark, graph.uri, fails))
+        optimize(graph.repository, pool=spark_pool(spark, graph.uri, fails))
     assert graph.commits.head().graph_commit_id == head
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from omnigraph import Graph
 from omnigraph.execution.analytics.view import GraphView
-from omnigraph.pipeline.settle import LoadTerms, begin_load, stage_job
+from omnigraph.pipeline.load_commit import LoadTerms, begin_load, stage_job
 from omnigraph.pipeline.sources import Split
 from omnigraph.pipeline.staging import StageJob, stage_split
 from omnigraph.pipeline.task_runner import TaskRunner

@@ -48,7 +48,7 @@ def _single_append(uri: str) -> None:
 def _append_and_fold(uri: str) -> None:
     graph = Graph.open(uri)
     graph.load({"Person": people("dan")}, actor=ACTOR, message=MESSAGE)
-    graph.repository.store.wait_for_upkeep()
+    graph.repository.store.wait_for_background_work()
 
 
 def _multi_append(uri: str) -> None:
@@ -107,7 +107,7 @@ def _one_by_one(count: int) -> Callable[[str], None]:
         graph = small_graph(uri)
         for i in range(count):
             graph.load({"Person": people(f"p{i}")})
-            graph.repository.store.wait_for_upkeep()  # folded in the same place in every run
+            graph.repository.store.wait_for_background_work()  # folded in the same place in every run
 
     return prepare
 

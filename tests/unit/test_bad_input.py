@@ -27,7 +27,7 @@ from omnigraph.errors import (
     SchemaError,
     StoreUnavailable,
 )
-from omnigraph.versioning.stamp import STAMP
+from omnigraph.versioning.format_version import STAMP
 from tests.conftest import SCHEMA
 from tests.support.rows import person
 from tests.support.s3 import S3Server

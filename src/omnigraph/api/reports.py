@@ -132,7 +132,7 @@ class TableStats:
 
 @dataclass(frozen=True, slots=True)
 class GraphStats:
-    """A graph. `history_depth` counts the commits of the branch, `history_files` those settled out of the manifest.
+    """A graph. `history_depth` counts the commits of the branch, `history_files` those archived out of the manifest.
 
     `garbage_bytes` is None unless it was asked for.
     """

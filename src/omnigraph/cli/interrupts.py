@@ -57,7 +57,7 @@ def wait_for_indexes() -> None:
     graph = _command.graph
     if graph is not None:
         with shown_progress(show=not _command.quiet, after=_SECONDS_BEFORE_BAR) as progress:
-            graph.repository.store.wait_for_upkeep(progress, quietly=True)
+            graph.repository.store.wait_for_background_work(progress, quietly=True)
 
 
 def report_interrupt(*, leave: bool) -> int:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from omnigraph.local.graph_state import LocalGraph
     from omnigraph.query.plan import QueryPlan
     from omnigraph.schema.catalog import Catalog
-    from omnigraph.storage.crew import Crew
+    from omnigraph.storage.maintenance_tasks import TaskPool
     from omnigraph.versioning.snapshot import Snapshot
     from omnigraph.versioning.store import GraphStore
     from omnigraph.write.merge_compare import Comparing
@@ -39,7 +39,7 @@ class Engine(Protocol):
     ) -> pa.Table:
         """Answer a plan from a snapshot."""
 
-    def crew(self, uri: str, progress: Listener | None) -> Crew:
+    def pool(self, uri: str, progress: Listener | None) -> TaskPool:
         """Who merges fragments and sorts indexes."""
 
     def comparing(self, progress: Listener | None) -> Comparing:

@@ -15,7 +15,7 @@ from omnigraph.versioning.store import GraphStore
 if TYPE_CHECKING:
     from omnigraph.execution.arrow.data import GraphData
     from omnigraph.execution.arrow.engine import ArrowExecutor
-    from omnigraph.local.compiled import CompiledQueries
+    from omnigraph.local.query_cache import CompiledQueries
     from omnigraph.maintenance.optimize import Pace
 
 
@@ -36,7 +36,7 @@ class LocalGraph:
     @cached_property
     def queries(self) -> CompiledQueries:
         """Queries that were compiled before."""
-        from omnigraph.local.compiled import CompiledQueries
+        from omnigraph.local.query_cache import CompiledQueries
 
         return CompiledQueries()
 

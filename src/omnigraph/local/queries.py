@@ -83,7 +83,9 @@ def _operators(plan: QueryPlan, run: Run | None) -> tuple[Operator, ...]:
             found.append(Operator(line.operator, line.detail, line.depth, rows))
         else:
             ms = measured.seconds * 1000
-            found.append(Operator(line.operator, line.detail, line.depth, rows, measured.rows, ms, measured.told()))
+            found.append(
+                Operator(line.operator, line.detail, line.depth, rows, measured.rows, ms, measured.operator_notes())
+            )
     return tuple(found)
 
 

@@ -99,7 +99,7 @@ class LocalService:
         cls, source: str | os.PathLike[str], target: str | os.PathLike[str], progress: Listener | None = None
     ) -> LocalService:
         """Copy a graph to a place that is empty, and open the copy."""
-        from omnigraph.maintenance.copying import copy_graph
+        from omnigraph.maintenance.backup import copy_graph
 
         found = cls.open(source, "ro")
         copy_graph(found._graph.repository, GraphRoot.parse(target), fresh=True, progress=progress)

@@ -27,13 +27,13 @@ from omnigraph.local.graph_state import Handlers, LocalGraph
 from omnigraph.query import bind_params
 from omnigraph.query.ir import QueryIR
 from omnigraph.versioning.repository import Repository
-from omnigraph.write.attempts import reprepared
 from omnigraph.write.delete import delete_entities
 from omnigraph.write.inputs.file_options import NO_OPTIONS
 from omnigraph.write.load import APPEND, OVERWRITE, LoadRequest, load_rows
 from omnigraph.write.merge import delete_merged, merge_branch
 from omnigraph.write.merge_compare import Comparing, in_process
 from omnigraph.write.mutate import MutationRequest, mutate
+from omnigraph.write.retries import retry_on_conflict
 from omnigraph.write.sources import holds_few_rows, inputs_of
 from omnigraph.write.undo import Author, cherry_pick, restore_graph, restore_rows, revert_commit, terms_of
 
@@ -56,7 +56,7 @@ def load(graph: LocalGraph, request: LoadRows, progress: Listener | None) -> Loa
 
     fresh_first = request.mode != APPEND or graph.store.root.is_local
     try:
-        result = attempt(True) if request.mode == OVERWRITE else reprepared(attempt, fresh_first=fresh_first)
+        result = attempt(True) if request.mode == OVERWRITE else retry_on_conflict(attempt, fresh_first=fresh_first)
     except OmnigraphError:
         if created:  # a refused load leaves nothing behind, also not the branch it would have begun
             graph.repository.refs.delete(request.branch)
@@ -91,7 +91,7 @@ def run_mutation(graph: LocalGraph, request: RunMutation, _: Listener | None) ->
         first = _compile_mutation(graph, request, fresh=True)
     if not first.only_inserts:
         return mutate(graph.repository, first)
-    return reprepared(
+    return retry_on_conflict(
         lambda fresh: mutate(graph.repository, _compile_mutation(graph, request, fresh=fresh), fresh=fresh),
         fresh_first=graph.store.root.is_local,
     )
@@ -137,7 +137,7 @@ def revert(graph: LocalGraph, request: RevertCommit, _: Listener | None) -> Merg
     """Take back what a commit of a branch changed."""
     terms = terms_of(request.strategy, property_level=True)
     author = Author(actor=request.actor, message=request.message)
-    return reprepared(
+    return retry_on_conflict(
         lambda _: revert_commit(
             graph.repository, request.commit_id, request.branch, terms=terms, author=author, dry_run=request.dry_run
         ),
@@ -149,7 +149,7 @@ def pick(graph: LocalGraph, request: CherryPick, _: Listener | None) -> MergeRes
     """Make the changes of one commit on a branch too."""
     terms = terms_of(request.strategy, property_level=True)
     author = Author(actor=request.actor, message=request.message)
-    return reprepared(
+    return retry_on_conflict(
         lambda _: cherry_pick(
             graph.repository, request.commit_id, request.branch, terms=terms, author=author, dry_run=request.dry_run
         ),

@@ -17,7 +17,7 @@ from omnigraph import logs
 from omnigraph.api.progress import Listener, PhaseProgress
 from omnigraph.api.reports import CleanupReport
 from omnigraph.errors import ConflictError, InvalidArgument, MissingData, OmnigraphError
-from omnigraph.maintenance.collector import Collector, Condemned
+from omnigraph.maintenance.collector import Collector, Deletions
 from omnigraph.maintenance.roots import Retention
 from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.layout import CONDEMNED
@@ -107,7 +107,7 @@ def _close_deleted_branches(repository: Repository) -> None:
             repository.tips.forget(branch.native_branch)
 
 
-def _list_condemned(repository: Repository, condemned: Iterable[Condemned]) -> str:
+def _list_condemned(repository: Repository, condemned: Iterable[Deletions]) -> str:
     """Write down what goes, for whoever would revive it and for whoever finishes the work of a killed collector."""
     path = f"{CONDEMNED}/{mint()}.json"
     pins = [f"{location}@{version}" for part in condemned for location, version in part.pins]
@@ -116,7 +116,7 @@ def _list_condemned(repository: Repository, condemned: Iterable[Condemned]) -> s
     return path
 
 
-def _require_no_writers(repository: Repository, condemned: Iterable[Condemned], since: dt.datetime) -> None:
+def _require_no_writers(repository: Repository, condemned: Iterable[Deletions], since: dt.datetime) -> None:
     """Refuse to delete files that no version has named so far, if their writer may be alive, whatever it writes."""
     young = [info.path for part in condemned for info in part.unpublished if info.modified > since]
     if not young and not repository.recovery.has_live_owners():
@@ -129,7 +129,7 @@ def _require_no_writers(repository: Repository, condemned: Iterable[Condemned], 
     )
 
 
-def _report(condemned: Iterable[Condemned], versions: int, *, confirmed: bool) -> CleanupReport:
+def _report(condemned: Iterable[Deletions], versions: int, *, confirmed: bool) -> CleanupReport:
     stats = (part.stats() for part in condemned)
     shown = sorted((s for s in stats if s.objects_removed or s.error), key=lambda s: s.table_key)
     return CleanupReport(confirmed, tuple(shown), versions)

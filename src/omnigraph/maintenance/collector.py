@@ -26,8 +26,7 @@ from omnigraph.storage.layout import (
     manifest_path,
 )
 from omnigraph.storage.locks import lock_path
-from omnigraph.storage.objects import ObjectInfo
-from omnigraph.storage.tracing import (
+from omnigraph.storage.needed_files import (
     TableListing,
     half_written,
     is_named,
@@ -35,6 +34,7 @@ from omnigraph.storage.tracing import (
     readable_files_of,
     table_paths,
 )
+from omnigraph.storage.objects import ObjectInfo
 from omnigraph.versioning.repository import Repository
 
 MANIFESTS = "__manifest"
@@ -42,7 +42,7 @@ CONTROL = "control"
 
 
 @dataclass(frozen=True, slots=True)
-class Condemned:
+class Deletions:
     """Objects of one table (or of the control space) that go, and the versions among them."""
 
     table_key: str
@@ -82,38 +82,38 @@ class Collector:
         """Manifest versions that go."""
         return sum(len(history.given_up) for history in self._roots.manifests.values())
 
-    def condemn(self, progress: Listener | None = None) -> list[Condemned]:
+    def condemn(self, progress: Listener | None = None) -> list[Deletions]:
         """Everything that no root needs and no grace protects.
 
         Manifests come first: a state whose manifest version can be read has all its tables.
         """
         paths = list(table_paths(self._store.objects))
-        tables: list[Condemned] = []
+        tables: list[Deletions] = []
         with PhaseProgress(progress, "find", len(paths), "tables") as phase:
             for path in paths:
                 tables.append(self._isolated(path))
                 phase.advance(1)
             return [self._manifests(), *tables, self._control(), self._refs()]
 
-    def _isolated(self, path: str) -> Condemned:
+    def _isolated(self, path: str) -> Deletions:
         """One table; trouble with it is reported and leaves the others alone."""
         try:
             return self._table(path)
         except _Overtaken:
-            return Condemned(self._key(path), ())
+            return Deletions(self._key(path), ())
         except OmnigraphError as error:
-            return Condemned(self._key(path), (), error=error.message)
+            return Deletions(self._key(path), (), error=error.message)
 
     def _key(self, path: str) -> str:
         return self._roots.table_keys.get(path, path)
 
-    def _table(self, path: str) -> Condemned:
+    def _table(self, path: str) -> Deletions:
         listing = list_table(self._store.objects, path)
         is_known = path in self._roots.table_keys
         if path not in self._kept_tables and (is_known or all(map(self._is_abandoned, listing.objects))):
             # No kept state names this table: its type was dropped, or was never added.
             never_added = () if is_known else self._not_given_up(listing.objects)
-            return Condemned(self._key(path), listing.objects, versions=len(listing.detached), unpublished=never_added)
+            return Deletions(self._key(path), listing.objects, versions=len(listing.detached), unpublished=never_added)
         kept, gone = self._sorted_versions(listing)
         needed = self._files(path, kept, must_exist=True)
         released = self._files(path, gone & {v for p, v in self._roots.given_up if p == path}, must_exist=False)
@@ -130,7 +130,7 @@ class Collector:
                 doomed.append(info)
                 unpublished.extend(self._not_given_up([info]))
         pins = tuple((path, v) for v in sorted(gone))
-        return Condemned(self._key(path), tuple(doomed), pins, len(gone), unpublished=tuple(unpublished))
+        return Deletions(self._key(path), tuple(doomed), pins, len(gone), unpublished=tuple(unpublished))
 
     def _steps(self, listing: TableListing, gone: set[int], named: frozenset[str]) -> set[int]:
         """Young versions that were never published and need nothing but files that published versions name.
@@ -177,7 +177,7 @@ class Collector:
     def _roots_by_now(self) -> Roots:
         return find_roots(self._repository, self.retention, self._store.store_clock())
 
-    def _manifests(self) -> Condemned:
+    def _manifests(self) -> Deletions:
         doomed: list[ObjectInfo] = []
         unpublished: list[ObjectInfo] = []
         for location, history in self._roots.manifests.items():
@@ -185,7 +185,7 @@ class Collector:
             doomed += [*named, *unnamed]
             unpublished.extend(self._not_given_up(unnamed))
         versions = self.given_up_versions
-        return Condemned(MANIFESTS, tuple(doomed), versions=versions, unpublished=tuple(unpublished))
+        return Deletions(MANIFESTS, tuple(doomed), versions=versions, unpublished=tuple(unpublished))
 
     def _manifest(self, location: str, history: ManifestHistory) -> tuple[list[ObjectInfo], list[ObjectInfo]]:
         """What goes of one manifest: what its given-up versions name, and what no version names."""
@@ -210,7 +210,7 @@ class Collector:
                     unnamed.append(info)
         return named, unnamed
 
-    def _control(self) -> Condemned:
+    def _control(self) -> Deletions:
         objects = self._store.objects
         doomed = [info for info in half_written(objects) if self._is_abandoned(info)]
         for prefix in (HISTORY, CHANGES, LEDGERS, LOADS):
@@ -220,7 +220,7 @@ class Collector:
         scratch = (info for info in objects.list(STAGING) if info.path.split("/")[1] not in live)
         doomed += [info for info in scratch if self._is_abandoned(info)]
         unpublished = self._not_given_up(info for info in doomed if not info.path.startswith(CLOCKS))
-        return Condemned(CONTROL, (*doomed, *self._derived(), *self._locks()), unpublished=unpublished)
+        return Deletions(CONTROL, (*doomed, *self._derived(), *self._locks()), unpublished=unpublished)
 
     def _locks(self) -> Iterator[ObjectInfo]:
         """Lock files of branches that are gone. Nobody needs a lock, so one that is in use after all harms nobody."""
@@ -229,11 +229,11 @@ class Collector:
             if info.path not in used and self._age(info) >= self.retention.superseded_grace:
                 yield info
 
-    def _refs(self) -> Condemned:
+    def _refs(self) -> Deletions:
         """Claims of deleted branches of which nothing stays."""
         claims = self._repository.claims
         paths = {path for branch in self._roots.ended for path in claims.objects_of(branch)}
-        return Condemned(REFS, tuple(info for info in self._store.objects.list(REFS) if info.path in paths))
+        return Deletions(REFS, tuple(info for info in self._store.objects.list(REFS) if info.path in paths))
 
     def raise_floors(self) -> None:
         """Say of every manifest up to which version it may be incomplete, before anything of it is deleted.
@@ -245,7 +245,7 @@ class Collector:
             if history.given_up and history.kept:
                 self._repository.claims.raise_floor(native, max(history.given_up) + 1)
 
-    def remove_in_order(self, parts: list[Condemned], phase: PhaseProgress | None = None) -> list[Condemned]:
+    def remove_in_order(self, parts: list[Deletions], phase: PhaseProgress | None = None) -> list[Deletions]:
         """Manifests, then tables, then the rest, claims last. Where manifests cannot be removed, nothing else is:
 
         a version that can be read has all its tables.
@@ -260,7 +260,7 @@ class Collector:
         self._remove_directories(parts)
         return [*removed, *(self._retire(part) for part in others if part.table_key == REFS)]
 
-    def _retire(self, part: Condemned) -> Condemned:
+    def _retire(self, part: Deletions) -> Deletions:
         """Remove claims whose manifests are gone by now."""
         listed = self._store.objects.list
         gone = [b for b in self._roots.ended if not listed(f"{manifest_path(b.native_branch)}/")]
@@ -275,7 +275,7 @@ class Collector:
             )
         return replace(part, objects=tuple(info for info in part.objects if info.path in removed))
 
-    def _remove_directories(self, parts: Iterable[Condemned]) -> None:
+    def _remove_directories(self, parts: Iterable[Deletions]) -> None:
         """On a local disk: directories that were made for what is gone. Their names are never used again."""
         found = (_own_directory(info.path) for part in parts for info in part.objects)
         self._store.objects.remove_empty_directories(sorted({path for path in found if path is not None}))
@@ -299,7 +299,7 @@ class Collector:
     def _age(self, info: ObjectInfo) -> dt.timedelta:
         return self.now - info.modified
 
-    def spare(self, condemned: list[Condemned]) -> list[Condemned]:
+    def spare(self, condemned: list[Deletions]) -> list[Deletions]:
         """The condemned without what has become needed since the first look: new branches, tags, commits, intents."""
         again = find_roots(self._repository, self.retention, self.now)
         fresh = again.pins - self._roots.pins
@@ -314,7 +314,7 @@ class Collector:
             needed |= again.files_of_manifest(location, history.kept)
         return [_without(part, needed, versions) for part in condemned]
 
-    def remove(self, condemned: Condemned, phase: PhaseProgress | None = None) -> Condemned:
+    def remove(self, condemned: Deletions, phase: PhaseProgress | None = None) -> Deletions:
         """Delete one table's share: versions first, so that nothing ever names a file that is gone."""
         order = sorted(condemned.objects, key=lambda info: ("/_versions/" not in info.path, info.path))
         try:
@@ -339,6 +339,6 @@ def _own_directory(path: str) -> str | None:
     return "/".join(segments[:2]) if segments[0] in (CHANGES, LEDGERS, STAGING, DERIVED) else None
 
 
-def _without(part: Condemned, needed: set[str], versions: set[str]) -> Condemned:
+def _without(part: Deletions, needed: set[str], versions: set[str]) -> Deletions:
     kept = tuple(i for i in part.objects if i.path not in versions and not is_named(i.path, needed))
     return part if len(kept) == len(part.objects) else replace(part, objects=kept)

@@ -26,9 +26,9 @@ from omnigraph.storage.digests import recorded as recorded_digests
 from omnigraph.storage.layout import MANIFEST, TAG_COPIES, TAGS, manifest_path, pin_file
 from omnigraph.storage.lookup import locate
 from omnigraph.storage.manifest_table import ManifestVersion
+from omnigraph.storage.needed_files import needed_files
 from omnigraph.storage.predicates import sql_column, sql_literal
 from omnigraph.storage.tables import BIRTH_VERSION, Table
-from omnigraph.storage.tracing import needed_files
 from omnigraph.versioning.history import walk
 from omnigraph.versioning.manifest import ManifestState
 from omnigraph.versioning.refs import MAIN

@@ -13,11 +13,12 @@ from dataclasses import replace
 from omnigraph.api.reports import IndexReport, IndexStatus
 from omnigraph.datatypes import Scalar
 from omnigraph.errors import ConflictError
-from omnigraph.execution.arrow.texts import is_kept, is_worth_keeping
+from omnigraph.execution.arrow.text_indexes import is_kept, is_worth_keeping
 from omnigraph.schema.catalog import Catalog, EntityType
-from omnigraph.storage.crew import HERE, BuildSegment, Crew
+from omnigraph.storage.apply_effects import reindexed
 from omnigraph.storage.effects import Reshape
 from omnigraph.storage.indexes import missing_segments
+from omnigraph.storage.maintenance_tasks import LOCAL_POOL, BuildSegment, TaskPool
 from omnigraph.storage.search_indexes import (
     MIN_VECTORS,
     TOO_FEW,
@@ -28,15 +29,14 @@ from omnigraph.storage.search_indexes import (
     uncovered,
     vector_work,
 )
-from omnigraph.storage.staged import reindexed
 from omnigraph.storage.tables import Table, TableStore
+from omnigraph.versioning.maintenance_plan import maintenance_plan
 from omnigraph.versioning.plan import TableChange
 from omnigraph.versioning.refs import MAIN
 from omnigraph.versioning.repository import Repository
 from omnigraph.versioning.snapshot import TableEntry
 from omnigraph.versioning.staging import open_table, stage_reshape
 from omnigraph.versioning.store import GraphStore
-from omnigraph.versioning.upkeep import maintenance_plan
 
 _ATTEMPTS = 5
 INDEXED, PARTIAL, PENDING = "indexed", "partial", "pending"
@@ -95,26 +95,26 @@ def index_status(repository: Repository, branch: str = MAIN) -> tuple[IndexStatu
 
 
 def ensure_indices(
-    repository: Repository, branch: str = MAIN, *, actor: str | None = None, crew: Crew = HERE
+    repository: Repository, branch: str = MAIN, *, actor: str | None = None, pool: TaskPool = LOCAL_POOL
 ) -> IndexReport:
     """Build or extend every index that is lacking, as one commit. A table that moves meanwhile is built again."""
     repository.store.require_writable()
     repository.recovery.sweep_if_due()
-    repository.store.wait_for_upkeep()
+    repository.store.wait_for_background_work()
     for _ in range(_ATTEMPTS - 1):
         try:
-            return _ensured(repository, branch, actor, crew)
+            return _ensured(repository, branch, actor, pool)
         except ConflictError as error:
             if not error.retryable:
                 raise
-    return _ensured(repository, branch, actor, crew)
+    return _ensured(repository, branch, actor, pool)
 
 
-def _ensured(repository: Repository, branch: str, actor: str | None, crew: Crew) -> IndexReport:
+def _ensured(repository: Repository, branch: str, actor: str | None, pool: TaskPool) -> IndexReport:
     state = repository.head(branch)
     catalog = repository.store.catalog(state.schema_hash)
     reasons: dict[tuple[str, str], str] = {}
-    changes = [c for e in state.tables.values() if (c := _built(repository, e, catalog, reasons, crew)) is not None]
+    changes = [c for e in state.tables.values() if (c := _built(repository, e, catalog, reasons, pool)) is not None]
     commit = None
     if changes:
         message = "indexes " + ", ".join(sorted(c.table_key for c in changes))
@@ -126,7 +126,7 @@ def _ensured(repository: Repository, branch: str, actor: str | None, crew: Crew)
 
 
 def _built(
-    repository: Repository, entry: TableEntry, catalog: Catalog, reasons: dict[tuple[str, str], str], crew: Crew
+    repository: Repository, entry: TableEntry, catalog: Catalog, reasons: dict[tuple[str, str], str], pool: TaskPool
 ) -> TableChange | None:
     store = repository.store
     base = open_table(store, entry)
@@ -142,7 +142,7 @@ def _built(
         if reason is not None:
             reasons[(entry.table_key, name)] = reason
     columns = [wanted.column for _, wanted in asked if wanted is not None and wanted.kind == "btree"]
-    table = reindexed(store.tables, table, missing_segments(store.tables, table, columns, crew, works))
+    table = reindexed(store.tables, table, missing_segments(store.tables, table, columns, pool, works))
     if table.version == base.version:
         return None
     return stage_reshape(store, entry, table, Reshape("ensure_indices"))

@@ -17,19 +17,19 @@ from omnigraph.api.commits import GraphCommit
 from omnigraph.api.progress import Listener, PhaseProgress
 from omnigraph.api.reports import OptimizeReport, PendingIndex, TableOptimizeStats
 from omnigraph.errors import ExpectedVersionMismatch, InvalidArgument, SchemaMoved
-from omnigraph.maintenance.due import ANYTHING, WORTHWHILE, Thresholds, reasons
 from omnigraph.maintenance.indices import TEXT, index_status, suitable_indexes
+from omnigraph.maintenance.thresholds import ANYTHING, WORTHWHILE, Thresholds, reasons
 from omnigraph.storage.compaction import TARGET_ROWS, prepare
-from omnigraph.storage.crew import HERE, Crew
 from omnigraph.storage.failpoints import Point, hit
+from omnigraph.storage.maintenance_tasks import LOCAL_POOL, TaskPool
 from omnigraph.storage.options import whole_number
+from omnigraph.versioning.maintenance_plan import maintenance_plan
 from omnigraph.versioning.manifest import ManifestState
 from omnigraph.versioning.plan import Pin, PublishPlan, TableChange
 from omnigraph.versioning.refs import MAIN
 from omnigraph.versioning.repository import Repository
 from omnigraph.versioning.staging import open_table, stage_change
-from omnigraph.versioning.upkeep import maintenance_plan
-from omnigraph.write.coverage import key_columns
+from omnigraph.write.index_fold import key_columns
 
 CONCURRENCY_VARIABLE = "OMNIGRAPH_MAINTENANCE_CONCURRENCY"
 CONTENDED = "Contended"
@@ -65,7 +65,7 @@ class Pace:
 
 def optimize(
     repository: Repository, branch: str = MAIN, *, actor: str | None = None, target_rows: int = TARGET_ROWS,
-    auto: bool = False, dry_run: bool = False, pace: Pace | None = None, crew: Crew = HERE,
+    auto: bool = False, dry_run: bool = False, pace: Pace | None = None, pool: TaskPool = LOCAL_POOL,
     progress: Listener | None = None,
 ) -> OptimizeReport:  # fmt: skip
     """Optimize every table of a branch; with `auto` those that are worth it."""
@@ -81,11 +81,11 @@ def optimize(
     pace = pace or Pace()
     pace.rest()
     begun = pace.clock()
-    repository.store.wait_for_upkeep(progress)
+    repository.store.wait_for_background_work(progress)
     repository.recovery.sweep_if_due()
     state = repository.head(branch)
     chosen = [key for key in due if due[key]] if auto else None
-    done = _Optimizer(repository, branch, actor, target_rows, crew, progress).run(state, chosen)
+    done = _Optimizer(repository, branch, actor, target_rows, pool, progress).run(state, chosen)
     pending: dict[str, list[PendingIndex]] = {}
     for status in index_status(repository, branch):
         if status.covered_rows < status.rows and status.kind != TEXT:
@@ -93,7 +93,7 @@ def optimize(
     others = repository.recent_head(branch).version - state.version - (done.commit is not None)
     seconds = pace.clock() - begun
     pace.ran(seconds, beside_writers=others > 0)
-    _tell(repository, done, seconds)
+    _log_commit(repository, done, seconds)
     tables = tuple(
         replace(t, pending_indexes=tuple(pending.get(t.table_key, ())), due=due.get(t.table_key, ()))
         for t in done.tables
@@ -101,7 +101,7 @@ def optimize(
     return replace(done, tables=tables)
 
 
-def _tell(repository: Repository, done: OptimizeReport, seconds: float) -> None:
+def _log_commit(repository: Repository, done: OptimizeReport, seconds: float) -> None:
     logs.event(
         "optimize", graph=repository.store.root.uri, branch=done.branch, seconds=round(seconds, 3),
         commit=done.commit.graph_commit_id if done.commit is not None else None,
@@ -131,10 +131,10 @@ class _Optimizer:
     """One run on one branch."""
 
     def __init__(
-        self, repository: Repository, branch: str, actor: str | None, target_rows: int, crew: Crew,
+        self, repository: Repository, branch: str, actor: str | None, target_rows: int, pool: TaskPool,
         progress: Listener | None,
     ) -> None:  # fmt: skip
-        self._crew = crew
+        self._pool = pool
         self._progress = progress
         self._repository = repository
         self._store = repository.store
@@ -186,7 +186,7 @@ class _Optimizer:
             columns = dict.fromkeys((*key_columns(entity), *(i.column for i in asked if i.kind == "btree")))
             found = prepare(
                 self._store.tables, table, tuple(columns), entry.high_water, target_rows=self._target_rows,
-                crew=self._crew, vectors=[index for index in asked if index.kind == "vector"],
+                pool=self._pool, vectors=[index for index in asked if index.kind == "vector"],
             )  # fmt: skip
             if found is None:
                 return None

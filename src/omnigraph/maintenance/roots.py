@@ -1,6 +1,6 @@
 """What a collector must keep: states that the policy retains, tags, merge bases, live intents.
 
-A state is a manifest version of a branch. Every pin it names is a root; so is what it refers to by name (settled
+A state is a manifest version of a branch. Every pin it names is a root; so is what it refers to by name (archived
 history, change lists). States that the policy gives up are read as well: what only they name was published once and
 needs no staging grace.
 """
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from omnigraph.api.commits import Branch, GraphCommit
 from omnigraph.errors import CorruptGraph, MissingData, VersionNotFound
-from omnigraph.execution.arrow.texts import text_name
+from omnigraph.execution.arrow.text_indexes import text_name
 from omnigraph.execution.arrow.topologies import EdgePins
 from omnigraph.schema.catalog import Catalog
 from omnigraph.storage.digests import Digests
@@ -22,7 +22,7 @@ from omnigraph.storage.layout import CONDEMNED, MANIFEST, manifest_path, unquote
 from omnigraph.storage.objects import ObjectInfo
 from omnigraph.versioning.ancestry import merge_bases
 from omnigraph.versioning.claims import MAIN
-from omnigraph.versioning.condemned import read_condemned
+from omnigraph.versioning.deletion_lists import read_deletion_lists
 from omnigraph.versioning.history import walk
 from omnigraph.versioning.load_lists import has_load_list, load_list_path
 from omnigraph.versioning.manifest import ManifestState, read_state
@@ -118,7 +118,7 @@ def find_roots(repository: Repository, retention: Retention, now: dt.datetime) -
 def _take_over_lists(repository: Repository, roots: Roots) -> None:
     """What a collector had condemned when it was killed needs no more patience than it had."""
     for info in repository.store.objects.list(CONDEMNED):
-        listed = read_condemned(repository.store.objects, info.path)
+        listed = read_deletion_lists(repository.store.objects, info.path)
         for pin in listed.pins:
             path, _, version = pin.rpartition("@")
             roots.given_up.add((path, int(version)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from omnigraph.api.reports import GraphStats, TableStats
 from omnigraph.maintenance.cleanup import CleanupPolicy, cleanup
 from omnigraph.maintenance.indices import TEXT, index_status
-from omnigraph.storage.tracing import TableListing, files_of, is_named, listings_of
+from omnigraph.storage.needed_files import TableListing, files_of, is_named, listings_of
 from omnigraph.versioning.refs import MAIN
 from omnigraph.versioning.repository import Repository
 from omnigraph.versioning.snapshot import TableEntry

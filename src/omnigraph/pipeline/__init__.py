@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from omnigraph.execution.spark.refusals import error_of
+    from omnigraph.execution.spark.task_errors import error_of
     from omnigraph.pipeline.api import backfill, load, run
     from omnigraph.pipeline.cdc_frames import Changes
     from omnigraph.pipeline.decorators import Pipeline, expect, expect_or_drop, expect_or_fail
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.job_model import Lineage
     from omnigraph.pipeline.spark_analytics import SparkAnalytics as analytics
     from omnigraph.pipeline.spark_export import export
+    from omnigraph.pipeline.spark_maintenance import build_indices, optimize
     from omnigraph.pipeline.spark_merge import merge
     from omnigraph.pipeline.spark_session import session
-    from omnigraph.pipeline.spark_upkeep import build_indices, optimize
     from omnigraph.pipeline.stream_sink import write_batch
     from omnigraph.pipeline.views import read_type, register_views
     from omnigraph.pipeline.worker_code import send_code
@@ -34,8 +34,8 @@ _WHERE = {
     "Cdc": ("omnigraph.write.inputs.change_events", "Cdc"),
     "Changes": ("omnigraph.pipeline.cdc_frames", "Changes"),
     "backfill": ("omnigraph.pipeline.api", "backfill"),
-    "build_indices": ("omnigraph.pipeline.spark_upkeep", "build_indices"),
-    "error_of": ("omnigraph.execution.spark.refusals", "error_of"),
+    "build_indices": ("omnigraph.pipeline.spark_maintenance", "build_indices"),
+    "error_of": ("omnigraph.execution.spark.task_errors", "error_of"),
     "expect": ("omnigraph.pipeline.decorators", "expect"),
     "expect_or_drop": ("omnigraph.pipeline.decorators", "expect_or_drop"),
     "expect_or_fail": ("omnigraph.pipeline.decorators", "expect_or_fail"),
@@ -45,7 +45,7 @@ _WHERE = {
     "job_status": ("omnigraph.pipeline.incremental", "job_status"),
     "load": ("omnigraph.pipeline.api", "load"),
     "merge": ("omnigraph.pipeline.spark_merge", "merge"),
-    "optimize": ("omnigraph.pipeline.spark_upkeep", "optimize"),
+    "optimize": ("omnigraph.pipeline.spark_maintenance", "optimize"),
     "Lineage": ("omnigraph.pipeline.job_model", "Lineage"),
     "Pipeline": ("omnigraph.pipeline.decorators", "Pipeline"),
     "Rows": ("omnigraph.pipeline.frame_rows", "Rows"),

@@ -18,11 +18,11 @@ from omnigraph.execution.spark.versions import arrow_schema
 from omnigraph.graph import Graph
 from omnigraph.pipeline.cdc_frames import Changes
 from omnigraph.pipeline.frame_rows import Rows
+from omnigraph.pipeline.load_commit import LoadTerms
 from omnigraph.pipeline.row_schema import row_schema
-from omnigraph.pipeline.settle import LoadTerms
 from omnigraph.pipeline.sources import plan_splits
 from omnigraph.schema import steps
-from omnigraph.schema.additions import PROPERTY_NAME, with_properties
+from omnigraph.schema.add_properties import PROPERTY_NAME, with_properties
 from omnigraph.schema.catalog import Catalog, EdgeType, EntityType
 from omnigraph.write.inputs.expectations import ADD, IGNORE, REFUSE
 from omnigraph.write.inputs.s3_access import S3Access

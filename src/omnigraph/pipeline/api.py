@@ -19,11 +19,11 @@ from omnigraph.pipeline.bulk_load import run_load
 from omnigraph.pipeline.incremental import load_again, load_new_files
 from omnigraph.pipeline.job_model import Job
 from omnigraph.pipeline.job_sources import Listed, listed_sources
+from omnigraph.pipeline.load_commit import LoadTerms, earlier_load
 from omnigraph.pipeline.load_plan import Source, Sources, planned_load
 from omnigraph.pipeline.phases import Phases
-from omnigraph.pipeline.run_watch import watched_run
+from omnigraph.pipeline.run_events import watched_run
 from omnigraph.pipeline.s3_settings import s3_access
-from omnigraph.pipeline.settle import LoadTerms, earlier_load
 from omnigraph.versioning.load_lists import LoadList
 from omnigraph.versioning.refs import MAIN
 from omnigraph.write.inputs.s3_access import S3Access

@@ -22,18 +22,18 @@ from omnigraph.api.results import LoadResult
 from omnigraph.api.run_summary import SourceSummary
 from omnigraph.errors import ConflictError, DataError, OmnigraphError
 from omnigraph.execution.spark.job_scope import job_scope
-from omnigraph.execution.spark.refusals import reason_in, refusal_in
+from omnigraph.execution.spark.task_errors import reason_in, refusal_in
 from omnigraph.execution.spark.versions import arrow_schema
-from omnigraph.pipeline import narrowing
-from omnigraph.pipeline.deduping import drop_repeated_edges
+from omnigraph.pipeline import screening_driver
+from omnigraph.pipeline.edge_dedup import drop_repeated_edges
 from omnigraph.pipeline.lease import renewed_lease
-from omnigraph.pipeline.narrowing import Screener
+from omnigraph.pipeline.load_commit import LoadCommit, LoadTerms, begin_load, stage_job
 from omnigraph.pipeline.phases import Phases
 from omnigraph.pipeline.restaging import Excluded, Exclusion, Restaged, RowData, exclude
-from omnigraph.pipeline.settle import LoadTerms, Settlement, begin_load, stage_job
+from omnigraph.pipeline.screening_driver import Screener
 from omnigraph.pipeline.source_checks import MAX_PARTITIONS, CheckedRows, CheckReport, CheckScratch
 from omnigraph.pipeline.sources import Split
-from omnigraph.pipeline.spark_upkeep import spark_crew
+from omnigraph.pipeline.spark_maintenance import spark_pool
 from omnigraph.pipeline.staging import (
     StagedSplit,
     StageJob,
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from omnigraph.pipeline.cdc_rows import ChangeRows
-    from omnigraph.pipeline.selection import Selection
+    from omnigraph.pipeline.row_selection import Selection
 
 _ATTEMPTS = 8
 
@@ -179,10 +179,10 @@ class _Driver:
         self._reports: list[CheckReport] = []
         self._duplicates: Counter[str] = Counter()
         self._runner = TaskRunner(spark, f"load into {self._store.root.uri}")
-        self._settlement = Settlement(
+        self._load_commit = LoadCommit(
             self._store, request.terms, self._staged, [],
             Screener(self._tasks, lambda: self._runner.parallelism),
-            spark_crew(spark, self._store.root.uri),
+            spark_pool(spark, self._store.root.uri),
             changed={f.changes.entity.table_key for f in request.frames if f.changes is not None},
         )  # fmt: skip
 
@@ -190,7 +190,7 @@ class _Driver:
         return begin_load(self._repository, self._request.terms, self._phases.listener)
 
     def _told(self) -> StageJob:
-        return replace(stage_job(self._store, self._txn, self._request.terms), cut_rows=narrowing.CUT_ROWS)
+        return replace(stage_job(self._store, self._txn, self._request.terms), cut_rows=screening_driver.CUT_ROWS)
 
     def run(self) -> LoadResult:
         """The whole load."""
@@ -200,7 +200,7 @@ class _Driver:
             with renewed_lease(lambda: self._txn):
                 self._stage()
                 with self._phases.phase("check and publish", "check"):
-                    result = self._settled()
+                    result = self._commit_staged()
                 result = self._described(result)
         finally:
             if result is None:  # whatever stopped it, an error of Spark included
@@ -240,13 +240,13 @@ class _Driver:
             path = load_list_path(self._txn.commit_id)
             self._store.objects.put_new_json(path, terms.load_list.to_json())
         if not terms.dedupe_edges:
-            return self._settlement.finish(self._txn, self._leave_out)
+            return self._load_commit.finish(self._txn, self._leave_out)
         found = drop_repeated_edges(self._txn, self._job, terms.mode, self._staged, self._tasks)
         self._duplicates.update(found)
-        result = self._settlement.finish(self._txn, self._leave_out)
+        result = self._load_commit.finish(self._txn, self._leave_out)
         return replace(result, duplicates=counts_of(self._duplicates, "edge"))
 
-    def _settled(self) -> LoadResult:
+    def _commit_staged(self) -> LoadResult:
         for _ in range(_ATTEMPTS if self._request.terms.mode != OVERWRITE else 0):
             try:
                 return self._finish()
@@ -265,9 +265,9 @@ class _Driver:
         self._txn.announce(self._request.table_keys)
         self._job = self._told()
         self._scratch.append(self._txn.commit_id)
-        if self._settlement.has_changes:  # what events do depends on the rows that are there
+        if self._load_commit.has_changes:  # what events do depends on the rows that are there
             self._staged.clear()
-            self._settlement.restart()
+            self._load_commit.restart()
             self._stage()
 
     # --- staging --------------------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from omnigraph.pipeline.cdc_rows import (
 )
 from omnigraph.pipeline.frame_rows import numbered
 from omnigraph.pipeline.row_schema import row_schema, spark_fields
-from omnigraph.pipeline.selection import (
+from omnigraph.pipeline.row_selection import (
     PLACE,
     ROW,
     SPLIT,

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from omnigraph.datatypes import Scalar, whole
 from omnigraph.errors import OmnigraphError
-from omnigraph.pipeline.selection import WRONG, Selection
+from omnigraph.pipeline.row_selection import WRONG, Selection
 from omnigraph.pipeline.staging import Checks, StagedSplit, StageJob, staged_rows
 from omnigraph.schema.catalog import EdgeType, EntityType
 from omnigraph.schema.identity import edge_key_ids, node_ids

@@ -22,7 +22,7 @@ from omnigraph.execution.spark.versions import arrow_schema, spark_schema
 from omnigraph.execution.spark.workers import store_of
 from omnigraph.schema.catalog import EntityType
 from omnigraph.versioning.diff import DELETE, INSERT, UPDATE, TableDelta, public_names
-from omnigraph.versioning.images import changed_rows
+from omnigraph.versioning.row_images import changed_rows
 from omnigraph.versioning.type_changes import TypeChange
 
 BEFORE = "_before"

@@ -20,14 +20,14 @@ from pyspark.sql.types import StructType
 from omnigraph.api.changes import ChangeFilter
 from omnigraph.api.commits import GraphCommit
 from omnigraph.errors import ChangeFeedGap, ChangeFeedSchemaChanged, InvalidArgument, OmnigraphError, Unsupported
-from omnigraph.execution.spark.refusals import TaskRefusal
+from omnigraph.execution.spark.task_errors import TaskRefusal
 from omnigraph.execution.spark.versions import stream_limits
 from omnigraph.graph import Graph
 from omnigraph.pipeline.change_rows import ChangeColumns, ChangePartition, change_schema, read_changes
 from omnigraph.pipeline.source_options import Options, columns_of, entity_of, number_of, path_of, type_name_of
 from omnigraph.versioning.changes import Cursor, Feed, reclaimed_as_gap
-from omnigraph.versioning.images import changed_rows
 from omnigraph.versioning.refs import MAIN
+from omnigraph.versioning.row_images import changed_rows
 from omnigraph.versioning.type_changes import TypeChange, TypeChanges
 
 OPTIONS = (

@@ -23,14 +23,14 @@ from omnigraph.pipeline.api import load as bulk_load
 from omnigraph.pipeline.load_plan import with_options
 from omnigraph.pipeline.s3_settings import s3_access
 from omnigraph.pipeline.spark_analytics import SparkAnalytics
+from omnigraph.pipeline.spark_maintenance import spark_pool
 from omnigraph.pipeline.spark_merge import spark_comparing
 from omnigraph.pipeline.spark_session import frame_of, plain_session, session, work_session
-from omnigraph.pipeline.spark_upkeep import spark_crew
 from omnigraph.pipeline.sql_reads import run_sql
 from omnigraph.pipeline.views import read_type, register_views
 from omnigraph.query.plan import QueryPlan
 from omnigraph.schema.catalog import Catalog
-from omnigraph.storage.crew import Crew
+from omnigraph.storage.maintenance_tasks import TaskPool
 from omnigraph.versioning.snapshot import Snapshot
 from omnigraph.versioning.store import GraphStore
 from omnigraph.write.inputs.file_options import NO_OPTIONS
@@ -80,9 +80,9 @@ def _sorted(
     return nodes, edges, None
 
 
-def crew(uri: str, progress: Listener | None = None) -> Crew:
+def pool(uri: str, progress: Listener | None = None) -> TaskPool:
     """`graph.maintenance.optimize(engine="spark")`."""
-    return spark_crew(plain_session(progress=progress), uri)
+    return spark_pool(plain_session(progress=progress), uri)
 
 
 def comparing(progress: Listener | None = None) -> Comparing:

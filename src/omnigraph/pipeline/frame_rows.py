@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from omnigraph.errors import InvalidArgument
 from omnigraph.execution.spark.versions import arrow_schema, spark_schema
-from omnigraph.pipeline.selection import PLACE, Selection, computed, quoted, require_known
+from omnigraph.pipeline.row_selection import PLACE, Selection, computed, quoted, require_known
 from omnigraph.pipeline.spark_session import frame_of
 from omnigraph.schema.catalog import EntityType
 from omnigraph.write.inputs.expectations import IGNORE, REFUSE, UNKNOWN, Expectation

@@ -10,19 +10,19 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import InvalidArgument, JobError, UnknownField
-from omnigraph.execution.spark.refusals import reason_in, refusal_in
+from omnigraph.execution.spark.task_errors import reason_in, refusal_in
 from omnigraph.graph import Graph
 from omnigraph.pipeline.added_properties import add_properties
 from omnigraph.pipeline.bulk_load import BulkLoad, FrameSource
 from omnigraph.pipeline.cdc_frames import ChangeFrame, Changes, file_changes, frame_changes
 from omnigraph.pipeline.frame_rows import Rows, local_frame, row_frame
 from omnigraph.pipeline.job_model import Job, JobSource
+from omnigraph.pipeline.load_commit import LoadTerms
 from omnigraph.pipeline.phases import Phases
 from omnigraph.pipeline.reading import lines_begun
 from omnigraph.pipeline.row_schema import require_mapped_members
+from omnigraph.pipeline.row_selection import selected_frame
 from omnigraph.pipeline.s3_settings import s3_access
-from omnigraph.pipeline.selection import selected_frame
-from omnigraph.pipeline.settle import LoadTerms
 from omnigraph.pipeline.source_checks import MAX_PARTITIONS, CheckScratch
 from omnigraph.pipeline.sources import Split, plan_splits
 from omnigraph.pipeline.spark_session import work_session

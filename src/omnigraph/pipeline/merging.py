@@ -17,11 +17,11 @@ from omnigraph.execution.spark.workers import store_of
 from omnigraph.pipeline.buckets import CutFile, Piece, Stream, bucket_of, cut, read_pieces
 from omnigraph.pipeline.staging import packed, unpacked
 from omnigraph.schema.catalog import EntityType
-from omnigraph.storage.difference import RowPlaces, read_places
+from omnigraph.storage.apply_effects import write_rows
 from omnigraph.storage.effects import WrittenFragment
 from omnigraph.storage.layout import STAGING
 from omnigraph.storage.objects import ObjectStore
-from omnigraph.storage.staged import write_rows
+from omnigraph.storage.row_difference import RowPlaces, read_places
 from omnigraph.versioning.diff import Row, TableDelta, columns_of, in_shape, net_delta
 from omnigraph.versioning.store import GraphStore, mint
 from omnigraph.write.merge_compare import Compared, Terms, compare_deltas

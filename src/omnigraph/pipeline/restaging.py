@@ -16,12 +16,12 @@ import pyarrow as pa
 
 from omnigraph.errors import OmnigraphError, StorageError
 from omnigraph.execution.spark.frames import public_fields
-from omnigraph.execution.spark.refusals import TaskRefusal
+from omnigraph.execution.spark.task_errors import TaskRefusal
 from omnigraph.pipeline.rejects import row_data
 from omnigraph.pipeline.staging import StagedPart, StagedSplit, StageJob, compacted, part_of
 from omnigraph.schema.catalog import EntityType
+from omnigraph.storage.apply_effects import row_batches, write_rows
 from omnigraph.storage.effects import WrittenFragment
-from omnigraph.storage.staged import row_batches, write_rows
 from omnigraph.write.intake import Gathered, needed_rows
 from omnigraph.write.rows import ENDPOINTS, Batch
 from omnigraph.write.validation import NOWHERE, Place, Places

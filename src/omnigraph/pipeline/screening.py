@@ -21,8 +21,8 @@ from omnigraph.pipeline.buckets import VALUE, CutFile, Piece, Stream, cut, read_
 from omnigraph.pipeline.staging import StagedPart, StageJob, read_keys
 from omnigraph.pipeline.streams import ENDS, ID, SOURCES, UNIQUE, part_streams, streams_of
 from omnigraph.schema.catalog import Catalog, EdgeType
+from omnigraph.storage.apply_effects import mask_rows
 from omnigraph.storage.effects import MaskedFragment
-from omnigraph.storage.staged import mask_rows
 from omnigraph.write.load import MERGE
 from omnigraph.write.validation.model import column_of, needed_columns
 

@@ -15,14 +15,14 @@ from omnigraph.api.results import LoadResult
 from omnigraph.errors import InvalidArgument, OmnigraphError, SchemaMoved
 from omnigraph.execution.spark.frames import parts_by_id
 from omnigraph.graph import Graph
+from omnigraph.pipeline.load_commit import LoadCommit, LoadTerms, begin_load, earlier_load, stage_job
 from omnigraph.pipeline.restaging import Excluded, RowData, exclude
-from omnigraph.pipeline.settle import LoadTerms, Settlement, begin_load, earlier_load, stage_job
 from omnigraph.pipeline.source_options import Options, path_of, type_name_of
 from omnigraph.pipeline.staging import StagedSplit, StageJob, answer, frame_place, message, stage_frame
 from omnigraph.storage.layout import STAGING
 from omnigraph.versioning.refs import MAIN
-from omnigraph.write.attempts import reprepared
 from omnigraph.write.load import OVERWRITE
+from omnigraph.write.retries import retry_on_conflict
 
 _ENDS = {"src": "from", "dst": "to"}
 
@@ -78,14 +78,16 @@ class TypeWrite:
             if error is not None:
                 raise error
         if terms.mode == OVERWRITE:
-            result = self._settled(graph, terms, staged)
+            result = self._commit_staged(graph, terms, staged)
         else:
-            result = reprepared(lambda _: self._settled(graph, terms, staged), fresh_first=True)
+            result = retry_on_conflict(lambda _: self._commit_staged(graph, terms, staged), fresh_first=True)
         if isinstance(result, SchemaMoved):
             raise result
         return result
 
-    def _settled(self, graph: Graph, terms: LoadTerms, staged: dict[int, StagedSplit]) -> LoadResult | SchemaMoved:
+    def _commit_staged(
+        self, graph: Graph, terms: LoadTerms, staged: dict[int, StagedSplit]
+    ) -> LoadResult | SchemaMoved:
         """The commit. A moved schema is given back: rows that were checked under another one are no use again."""
 
         def left_out(excluded: Excluded) -> RowData:
@@ -94,7 +96,7 @@ class TypeWrite:
         txn = begin_load(graph.repository, terms)
         if txn.base.schema_hash != self.job.schema_hash:
             return SchemaMoved(expected=self.job.schema_hash, actual=txn.base.schema_hash)
-        return Settlement(graph.repository.store, terms, staged, []).finish(txn, left_out)
+        return LoadCommit(graph.repository.store, terms, staged, []).finish(txn, left_out)
 
     def clean_up(self) -> None:
         """Remove the scratch at once; whatever else was staged and not published is garbage."""

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from omnigraph.errors import CorruptGraph, OmnigraphError, StorageError
-from omnigraph.execution.spark.refusals import TaskRefusal
+from omnigraph.execution.spark.task_errors import TaskRefusal
 from omnigraph.execution.spark.workers import store_of
-from omnigraph.pipeline.selection import Selection
+from omnigraph.pipeline.row_selection import Selection
 from omnigraph.pipeline.staging import Checks, StagedSplit
 from omnigraph.storage.layout import STAGING
 from omnigraph.storage.objects import ObjectStore

@@ -18,7 +18,7 @@ from omnigraph.write.files import Sniffed
 from omnigraph.write.inputs.locations import first_line, locate
 from omnigraph.write.inputs.s3_access import S3Access
 from omnigraph.write.inputs.source_files import Files
-from omnigraph.write.inputs.tables import CSV, JSONL, ORC, PARQUET, FilePart, open_file, settled_part
+from omnigraph.write.inputs.tables import CSV, JSONL, ORC, PARQUET, FilePart, open_file, resolve_part
 
 _COMPRESSED = (".gz", ".zst", ".bz2", ".lz4")
 _SPLIT_BYTES = 64 << 20
@@ -47,7 +47,7 @@ def plan_splits(
     for source in sources:
         for whole in source.parts(access):
             try:
-                whole, noted = settled_part(whole)
+                whole, noted = resolve_part(whole)
                 if noted and sniffed is not None:
                     sniffed[whole.path] = noted
                 parts = list(_parts_of(whole))

@@ -39,13 +39,13 @@ from omnigraph.pipeline.merging import (
     write_taken,
 )
 from omnigraph.pipeline.phases import task_progress
-from omnigraph.pipeline.spark_upkeep import spark_crew
+from omnigraph.pipeline.spark_maintenance import spark_pool
 from omnigraph.pipeline.task_runner import TaskRunner
 from omnigraph.schema.catalog import EntityType
-from omnigraph.storage.difference import differing_places
+from omnigraph.storage.apply_effects import write_rows
 from omnigraph.storage.effects import ReplaceRows, WrittenFragment
 from omnigraph.storage.layout import STAGING
-from omnigraph.storage.staged import write_rows
+from omnigraph.storage.row_difference import differing_places
 from omnigraph.storage.tables import Table
 from omnigraph.versioning.diff import Pinned, is_one_family
 from omnigraph.versioning.refs import MAIN
@@ -113,7 +113,7 @@ class SparkComparison:
     """The row work of one merge, by tasks."""
 
     def __init__(self, spark: SparkSession, txn: WriteTxn, terms: Terms, how: How) -> None:
-        self.crew = spark_crew(spark, txn.store.root.uri)
+        self.pool = spark_pool(spark, txn.store.root.uri)
         self._runner = TaskRunner(spark, f"merge rows of {txn.store.root.uri}")
         self._store = txn.store
         self._job = MergeJob(txn.store.root.uri, txn.commit_id, txn.base.schema_hash, terms)

@@ -22,17 +22,17 @@ import pyarrow as pa
 import pyarrow.ipc as ipc
 
 from omnigraph.errors import OmnigraphError, StorageError, Violation
-from omnigraph.execution.spark.refusals import TaskRefusal
+from omnigraph.execution.spark.task_errors import TaskRefusal
 from omnigraph.execution.spark.workers import store_of
 from omnigraph.pipeline.buckets import CutFile, cut
 from omnigraph.pipeline.reading import read_split
 from omnigraph.pipeline.rejects import with_row
 from omnigraph.pipeline.sources import Split
 from omnigraph.pipeline.streams import part_streams, streams_of
+from omnigraph.storage.apply_effects import read_rows
 from omnigraph.storage.effects import WrittenFragment
 from omnigraph.storage.layout import STAGING
 from omnigraph.storage.objects import ObjectStore
-from omnigraph.storage.staged import read_rows
 from omnigraph.storage.tables import Table
 from omnigraph.versioning.store import GraphStore, mint
 from omnigraph.write.frames import batch_from_table
@@ -42,7 +42,7 @@ from omnigraph.write.rows import Batch, batch_from_rows, known_columns
 from omnigraph.write.validation import Findings, Places, Subject, needed_columns
 
 if TYPE_CHECKING:
-    from omnigraph.pipeline.selection import Selection
+    from omnigraph.pipeline.row_selection import Selection
 
 
 @dataclass(frozen=True, slots=True)

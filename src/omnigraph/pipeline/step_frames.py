@@ -19,7 +19,7 @@ import pyarrow as pa
 from omnigraph.errors import DataError, JobError
 from omnigraph.execution.spark import versions
 from omnigraph.execution.spark.job_scope import job_scope
-from omnigraph.execution.spark.refusals import reason_in, refusal_in
+from omnigraph.execution.spark.task_errors import reason_in, refusal_in
 from omnigraph.execution.spark.versions import is_connect
 from omnigraph.pipeline.cdc_frames import Changes
 from omnigraph.pipeline.frame_rows import Rows, local_frame, numbered
@@ -27,7 +27,7 @@ from omnigraph.pipeline.job_model import Job, JobSource, NamedSource, Origin, Sq
 from omnigraph.pipeline.job_sources import named_files
 from omnigraph.pipeline.phases import Phases
 from omnigraph.pipeline.row_schema import require_mapped_members, row_schema, spark_fields
-from omnigraph.pipeline.selection import PLACE, Selection, computed, raw_rows, require_known
+from omnigraph.pipeline.row_selection import PLACE, Selection, computed, raw_rows, require_known
 from omnigraph.pipeline.source_checks import MAX_PARTITIONS, CheckedRows, CheckScratch, RowChecks
 from omnigraph.pipeline.sources import plan_splits
 from omnigraph.pipeline.spark_session import work_session

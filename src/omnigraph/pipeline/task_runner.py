@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from omnigraph.errors import OmnigraphError, StorageError
 from omnigraph.execution.spark.job_scope import TaskProgress, job_scope
-from omnigraph.execution.spark.refusals import accepted, answered, refusal_in
+from omnigraph.execution.spark.task_errors import accepted, answered, refusal_in
 from omnigraph.execution.spark.versions import is_connect
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from omnigraph.errors import OmnigraphError
 from omnigraph.execution.analytics.algorithms import IN, OUT
 from omnigraph.execution.analytics.view import GraphView
 from omnigraph.graph import Graph
-from omnigraph.pipeline.narrowing import grouped_fragments
 from omnigraph.pipeline.scratch_arrays import BlockFile
+from omnigraph.pipeline.screening_driver import grouped_fragments
 from omnigraph.pipeline.task_runner import TaskRunner
 from omnigraph.pipeline.topology_tasks import (
     ArcRange,

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from omnigraph.errors import OmnigraphError
-from omnigraph.execution.spark.refusals import refusal_in
+from omnigraph.execution.spark.task_errors import refusal_in
 from omnigraph.pipeline.job_model import Function, Origin
 
 

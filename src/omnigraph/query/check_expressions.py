@@ -226,7 +226,7 @@ class Expressions:
     def comparison(
         self, op: Literal["=", "!=", "<", "<=", ">", ">="], left: ir.Expr, right: ir.Expr, node: ast.Binary
     ) -> ir.Expr:
-        """`left op right`, literals settled on the type of the other side (T7)."""
+        """`left op right`, literals folded to the type of the other side (T7)."""
         for side, expr in ((node.left, left), (node.right, right)):
             if expr.type.kind == "null":
                 test = "is not null" if op == "!=" else "is null"
@@ -235,7 +235,7 @@ class Expressions:
                 hint = _comparison_hint(expr.type)
                 self.checks.fail("T7", f"{describe(expr.type)} cannot be compared with `{op}`", side.span, hint)
         self.must_meet("T7", left.type, right.type, node.span, f"cannot compare {left.type} with {right.type}")
-        left, right = vt.settle(left, right.type), vt.settle(right, left.type)
+        left, right = vt.fold_literals(left, right.type), vt.fold_literals(right, left.type)
         return ir.Compare(op, left, right, vt.nullable(vt.BOOL, left.type.nullable or right.type.nullable))
 
     def _text_test(self, node: ast.Binary, left: ir.Expr, right: ir.Expr) -> ir.Expr:
@@ -266,9 +266,11 @@ class Expressions:
         element = vt.value(PropertyType(items.type.value.scalar))
         if not (isinstance(items, ir.Const) and not items.value):
             self.must_meet(rule, item.type, element, span, f"{item.type} cannot be an item of {items.type}")
-        settled = vt.settle(items, item.type)
+        folded = vt.fold_literals(items, item.type)
         return ir.Member(
-            vt.settle(item, settled.type), settled, vt.nullable(vt.BOOL, item.type.nullable or items.type.nullable)
+            vt.fold_literals(item, folded.type),
+            folded,
+            vt.nullable(vt.BOOL, item.type.nullable or items.type.nullable),
         )
 
     def must_meet(self, rule: str, left: ir.ExprType, right: ir.ExprType, span: Span, message: str) -> None:

@@ -9,7 +9,7 @@ from omnigraph.query import ast, ir
 from omnigraph.query import value_types as vt
 from omnigraph.query.grammar import AGGREGATES, FUNCTIONS, PATH_FUNCTIONS, RANKS, TEXT_FUNCTIONS
 from omnigraph.query.scope import Variable
-from omnigraph.query.slips import unknown_function
+from omnigraph.query.syntax_hints import unknown_function
 
 if TYPE_CHECKING:
     from omnigraph.query.check_expressions import Expressions

@@ -136,18 +136,18 @@ def _literal(checks: Checks, node: ast.Assignment, expr: ir.Const, wanted: Prope
     items = expr.value if found.is_list else (expr.value,)
     if wanted.dimension is not None:
         return _vector(checks, node, items, wanted)
-    settled = []
+    folded = []
     for item in items:
-        value = vt.settled_value(item, wanted.scalar)
+        value = vt.folded_value(item, wanted.scalar)
         if value is None and isinstance(item, int) and not isinstance(item, bool) and wanted.scalar in FLOATS:
             value = float(item) if wanted.scalar is Scalar.F64 else vt.single(float(item))
         if value is None:
             _refuse_literal(checks, node, item, wanted)
-        settled.append(value)
+        folded.append(value)
     if wanted.values is not None and expr.value not in wanted.values:
         hint = name_hint(str(expr.value), wanted.values)
         checks.fail("T7", f"invalid enum value '{expr.value}' for {name}", span, hint)
-    return ir.Const(tuple(settled) if found.is_list else settled[0], target)
+    return ir.Const(tuple(folded) if found.is_list else folded[0], target)
 
 
 def _vector(checks: Checks, node: ast.Assignment, items: tuple[object, ...], wanted: PropertyType) -> ir.Expr:

@@ -146,7 +146,7 @@ def _match(expressions: Expressions, variable: Variable, match: ast.InlineMatch)
     if found.values is not None and isinstance(value, ir.Const) and value.value not in found.values:
         close = name_hint(str(value.value), found.values)
         checks.fail("T3", f"invalid enum value '{value.value}' for {name}", span, close)
-    return CheckedMatch(prop, vt.settle(value, prop.type))
+    return CheckedMatch(prop, vt.fold_literals(value, prop.type))
 
 
 def _match_value(expressions: Expressions, node: ast.Expression) -> ir.Expr:

@@ -1,6 +1,6 @@
 """The typed meaning of a query: what executors run.          (text -> parser -> ast -> typecheck -> lower -> IR)
 
-Everything is resolved: types are expanded, directions chosen, anonymous variables named, literals settled on the type
+Everything is resolved: types are expanded, directions chosen, anonymous variables named, literals folded to the type
 of the property they meet. Values only; the same query text and catalog always give an equal IR.
 
 How a `Block` is evaluated. Its nodes and edges bind variables; every edge end is a node of this block or of one around

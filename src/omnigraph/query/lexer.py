@@ -7,7 +7,7 @@ from typing import NoReturn
 from omnigraph.parsing.cursor import END, FOREIGN, Cursor, Token
 from omnigraph.query import ast
 from omnigraph.query.grammar import TOKEN
-from omnigraph.query.slips import foreign_character, foreign_token
+from omnigraph.query.syntax_hints import foreign_character, foreign_token
 
 
 class QueryCursor(Cursor):

@@ -1,6 +1,6 @@
 """Parameter values, as JSON or Python has them, in the types a query declares.              (ir, values -> BIND)
 
-Everything is settled before a query runs: missing, unknown and ill-typed values are all refused here.
+Everything is checked before a query runs: missing, unknown and ill-typed values are all refused here.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from omnigraph.parsing.cursor import Token
 from omnigraph.query import ast
 from omnigraph.query.grammar import COMPARISONS, FUNCTIONS, INFIX_WORDS, TEXT_TESTS
 from omnigraph.query.lexer import QueryCursor
-from omnigraph.query.slips import bare_word, unknown_function
+from omnigraph.query.syntax_hints import bare_word, unknown_function
 from omnigraph.schema.resolve import utc
 
 # Far beyond any real expression, and well inside what the interpreter's stack allows.

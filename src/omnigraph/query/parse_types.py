@@ -5,7 +5,7 @@ from __future__ import annotations
 from omnigraph.datatypes import MAX_VECTOR_DIMENSION, PropertyType, Scalar
 from omnigraph.query import ast
 from omnigraph.query.lexer import QueryCursor
-from omnigraph.schema.slips import type_hint
+from omnigraph.schema.syntax_hints import type_hint
 
 
 def parameter(cursor: QueryCursor) -> ast.ParamDecl:

@@ -80,7 +80,7 @@ def scalar_of(constant: Any) -> Scalar:
             return Scalar.STRING
 
 
-def settle(expr: ir.Expr, other: ir.ExprType) -> ir.Expr:
+def fold_literals(expr: ir.Expr, other: ir.ExprType) -> ir.Expr:
     """A literal in the scalar type of the other side, if that loses nothing; anything else unchanged.
 
     A fraction against an F32 is rounded to F32: `0.1` finds the F32 values written as 0.1.
@@ -89,14 +89,14 @@ def settle(expr: ir.Expr, other: ir.ExprType) -> ir.Expr:
         return expr
     target = other.value.scalar
     items = expr.value if isinstance(expr.value, tuple) else (expr.value,)
-    settled = [settled_value(item, target) for item in items]
-    if any(item is None for item in settled):
+    folded = [folded_value(item, target) for item in items]
+    if any(item is None for item in folded):
         return expr
     written = replace(expr.type.value, scalar=target)
-    return ir.Const(tuple(settled) if isinstance(expr.value, tuple) else settled[0], value(written))
+    return ir.Const(tuple(folded) if isinstance(expr.value, tuple) else folded[0], value(written))
 
 
-def settled_value(constant: Any, target: Scalar) -> Any | None:
+def folded_value(constant: Any, target: Scalar) -> Any | None:
     """One literal value in a scalar type; None when it does not fit."""
     if target not in NUMERICS or isinstance(constant, bool) or not isinstance(constant, int | float):
         return constant if scalar_of(constant) is target else None

@@ -23,9 +23,9 @@ from omnigraph.schema.catalog import (
     Property,
     compile_schema,
 )
+from omnigraph.schema.dropped import Kept, MigrationOptions, NothingKept
 from omnigraph.schema.evolve_constraints import constraint_steps
 from omnigraph.schema.evolve_properties import evolve_properties
-from omnigraph.schema.kept import Kept, MigrationOptions, NothingKept
 from omnigraph.schema.steps import Step, unsupported
 
 E = TypeVar("E", NodeType, EdgeType)

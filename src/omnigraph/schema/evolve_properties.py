@@ -9,7 +9,7 @@ from omnigraph.datatypes import PropertyType, Scalar
 from omnigraph.errors import SchemaError
 from omnigraph.schema import steps
 from omnigraph.schema.catalog import EntityType, Mint, Property, later_column
-from omnigraph.schema.kept import Kept, MigrationOptions
+from omnigraph.schema.dropped import Kept, MigrationOptions
 from omnigraph.schema.steps import Step, unsupported
 
 WIDER = {Scalar.I32: (Scalar.I64,), Scalar.U32: (Scalar.U64, Scalar.I64), Scalar.F32: (Scalar.F64,)}

@@ -13,7 +13,7 @@ from omnigraph.parsing.cursor import END, Cursor, Token
 from omnigraph.schema import ast
 from omnigraph.schema.grammar import DIMENSION, ENUM_VALUE, KEYWORDS, TOKEN
 from omnigraph.schema.names import CONSTRAINTS
-from omnigraph.schema.slips import diagnose, type_hint
+from omnigraph.schema.syntax_hints import diagnose, type_hint
 
 # Python refuses to read integers of thousands of digits; nothing sensible comes near.
 MAX_DIGITS = 400

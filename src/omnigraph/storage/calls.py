@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from omnigraph.storage import forking
+from omnigraph.storage import fork_guard
 
 T = TypeVar("T")
 _counts: Counter[str] | None = None
@@ -23,8 +23,8 @@ _lock = threading.Lock()
 
 def record(kind: str) -> None:
     """One more call of a kind. Refused in a process that cannot make any."""
-    if forking.is_forked:
-        forking.refuse()
+    if fork_guard.is_forked:
+        fork_guard.refuse()
     mine = _of_write.get()
     if _counts is not None or mine is not None:
         with _lock:

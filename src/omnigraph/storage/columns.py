@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 from lance import LanceOperation
 from lance.schema import LanceSchema
 
+from omnigraph.storage.apply_effects import commit_detached
 from omnigraph.storage.faults import translated
-from omnigraph.storage.staged import commit_detached
 from omnigraph.storage.tables import Table, TableStore
 
 

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from lance import Index
 from lance.optimize import Compaction
 
-from omnigraph.storage.crew import HERE, Crew, MergeFragments
+from omnigraph.storage.apply_effects import reindexed, rewritten
 from omnigraph.storage.effects import Compacted, Rewritten
 from omnigraph.storage.faults import translated
 from omnigraph.storage.indexes import MAX_SEGMENTS, high_water, index_segments, missing_segments, numbered
+from omnigraph.storage.maintenance_tasks import LOCAL_POOL, MergeFragments, TaskPool
 from omnigraph.storage.search_indexes import WantedIndex, crowding_vectors, vector_work
-from omnigraph.storage.staged import reindexed, rewritten
 from omnigraph.storage.tables import Table, TableStore
 
 TARGET_ROWS = 1 << 20
@@ -37,24 +37,24 @@ class CompactionStats:
 
 def prepare(
     store: TableStore, base: Table, columns: Sequence[str], known_high_water: int, *, target_rows: int = TARGET_ROWS,
-    crew: Crew = HERE, vectors: Sequence[WantedIndex] = (),
+    pool: TaskPool = LOCAL_POOL, vectors: Sequence[WantedIndex] = (),
 ) -> tuple[Compacted, CompactionStats] | None:  # fmt: skip
     """The compaction of a table with the BTREEs of some columns and its vector indexes; None for nothing to do."""
     if not base.fragments:
         return None
     table, dropped, is_crowded = _without_segments_in_the_way(store, base, columns, target_rows, vectors)
-    groups = _rewritten(store, table, high_water(base, known_high_water) + _ID_GAP, target_rows, crew)
+    groups = _rewritten(store, table, high_water(base, known_high_water) + _ID_GAP, target_rows, pool)
     if not groups and not is_crowded:  # they were not in the way after all
         table, dropped = base, []
     table = rewritten(store, table, groups)
-    segments = missing_segments(store, table, columns, crew, [w for v in vectors for w in vector_work(table, v)[0]])
+    segments = missing_segments(store, table, columns, pool, [w for v in vectors for w in vector_work(table, v)[0]])
     if not groups and not segments:
         return None
     stats = CompactionStats(sum(len(g.old) for g in groups), sum(len(g.new) for g in groups))
     return Compacted(tuple(groups), tuple(dropped), tuple(segments)), stats
 
 
-def _rewritten(store: TableStore, table: Table, after: int, target_rows: int, crew: Crew) -> list[Rewritten]:
+def _rewritten(store: TableStore, table: Table, after: int, target_rows: int, pool: TaskPool) -> list[Rewritten]:
     with translated(f"compacting {table.path}"):
         handle = store.private_handle(table)
         plan = Compaction.plan(
@@ -65,7 +65,7 @@ def _rewritten(store: TableStore, table: Table, after: int, target_rows: int, cr
                 "materialize_deletions_threshold": DELETED_SHARE,
             },
         )
-    merged = crew.do(store, [MergeFragments(table.path, table.version, task) for task in plan.tasks])
+    merged = pool.do(store, [MergeFragments(table.path, table.version, task) for task in plan.tasks])
     return numbered(table, plan.tasks, merged, after)
 
 

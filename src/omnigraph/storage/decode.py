@@ -149,7 +149,7 @@ def as_table_location(value: Any) -> str:
 
 
 def as_history_file(value: Any) -> str:
-    """Where settled commits lie."""
+    """Where archived commits lie."""
     return as_text(value, "a history file", HISTORY_FILE)
 
 

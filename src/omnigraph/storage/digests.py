@@ -90,7 +90,9 @@ class Digests:
 NO_DIGESTS = Digests()
 
 
-def settle(objects: ObjectStore, digests: Digests, location: str, version: int, live: Collection[str]) -> Digests:
+def move_to_ledger(
+    objects: ObjectStore, digests: Digests, location: str, version: int, live: Collection[str]
+) -> Digests:
     """The digests of the `live` files of a table, in a ledger where they are many."""
     needed = {name: text for name, text in digests.files.items() if name in live}
     if len(needed) == len(live):

@@ -15,11 +15,11 @@ from lance import Index
 from lance.fragment import FragmentMetadata
 from lance.optimize import Compaction, CompactionTask
 
-from omnigraph.storage.crew import HERE, BuildSegment, Crew, segments_over
+from omnigraph.storage.apply_effects import reindexed, rewritten
 from omnigraph.storage.effects import Compacted, Rewritten
 from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.faults import translated
-from omnigraph.storage.staged import reindexed, rewritten
+from omnigraph.storage.maintenance_tasks import LOCAL_POOL, BuildSegment, TaskPool, segments_over
 from omnigraph.storage.tables import Table, TableStore
 
 SMALL_FRAGMENT_ROWS = 65_536
@@ -35,7 +35,11 @@ def index_name(column: str) -> str:
 
 
 def missing_segments(
-    store: TableStore, table: Table, columns: Sequence[str], crew: Crew = HERE, more: Sequence[BuildSegment] = ()
+    store: TableStore,
+    table: Table,
+    columns: Sequence[str],
+    pool: TaskPool = LOCAL_POOL,
+    more: Sequence[BuildSegment] = (),
 ) -> list[Index]:
     """Segments, in no version yet, of what the BTREEs of some columns lack, and those of some other work."""
     coverage = table.index_coverage()
@@ -45,9 +49,9 @@ def missing_segments(
         name = index_name(column)
         lacking = [i for i in table.fragments if i not in coverage.get(name, frozenset())]
         # A lookup asks every segment, so work is not cut into more of them than an index may have.
-        pieces = max(1, min(crew.pieces, MAX_SEGMENTS - counts.get(name, 0)))
+        pieces = max(1, min(pool.pieces, MAX_SEGMENTS - counts.get(name, 0)))
         works += segments_over(table, column, name, lacking, pieces)
-    return crew.do(store, works) if works else []
+    return pool.do(store, works) if works else []
 
 
 def index_segments(table: Table, columns: Sequence[str]) -> list[list[Index]]:
@@ -72,7 +76,7 @@ def index_segments(table: Table, columns: Sequence[str]) -> list[list[Index]]:
 
 
 def fold_tail(
-    store: TableStore, base: Table, columns: Sequence[str], known_high_water: int, crew: Crew = HERE
+    store: TableStore, base: Table, columns: Sequence[str], known_high_water: int, pool: TaskPool = LOCAL_POOL
 ) -> tuple[Table, Compacted] | None:
     """Merge the small fragments that one-row writes left behind and cover them with the BTREEs of `columns`.
 
@@ -83,7 +87,7 @@ def fold_tail(
     groups = _merged_small(table, high_water(base, known_high_water) + _ID_GAP)
     table = rewritten(store, table, groups)
     hit(Point.FOLD_COMPACTED)
-    segments = missing_segments(store, table, columns, crew)
+    segments = missing_segments(store, table, columns, pool)
     table = reindexed(store, table, segments)
     hit(Point.FOLD_INDEXED)
     return None if table is base else (table, Compacted(tuple(groups), tuple(dropped), tuple(segments)))

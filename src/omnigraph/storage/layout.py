@@ -7,7 +7,7 @@
     edges/<fnv1a64(type)>-<ulid>/   one per edge type
     __refs/<branch>/<n>.*           n-th claim of a branch name, its end and its floors
     __tags/<tag>.json               a tag; __refs/~tags/<tag>.json is its second record
-    __schema/<hash>.json            an accepted schema               __history/...        settled commits
+    __schema/<hash>.json            an accepted schema               __history/...        archived commits
     __recovery/<ulid>.*             publish intents                  __gc/<ulid>.json     what a collector condemned
     __changes/<commit>/<table>.json long change lists                __quarantine/        damaged files, moved by repair
     __loads/<commit>.json           files that a load of a job took

@@ -20,7 +20,7 @@ _HEADER = struct.Struct("<II")
 
 
 @contextlib.contextmanager
-def advisory_lock(root: GraphRoot, name: str, meanwhile: Callable[[], None] | None = None) -> Iterator[Slate | None]:
+def advisory_lock(root: GraphRoot, name: str, meanwhile: Callable[[], None] | None = None) -> Iterator[LockFile | None]:
     """Hold the lock of `name`, or go on without it after a short wait or where locks cannot be had.
 
     `meanwhile` is done first where there is somebody to wait for.
@@ -31,12 +31,12 @@ def advisory_lock(root: GraphRoot, name: str, meanwhile: Callable[[], None] | No
         return
     try:
         _acquire(descriptor, meanwhile)
-        yield Slate(descriptor)
+        yield LockFile(descriptor)
     finally:
         os.close(descriptor)
 
 
-class Slate:
+class LockFile:
     """What the holders of a lock leave, in its file, for others to read. It may be lost, and is never half there."""
 
     def __init__(self, descriptor: int) -> None:
@@ -48,7 +48,7 @@ class Slate:
             os.pwrite(self._descriptor, _HEADER.pack(len(body), zlib.crc32(body)) + body, 0)
 
 
-def read_slate(root: GraphRoot, name: str) -> bytes | None:
+def read_lock_file(root: GraphRoot, name: str) -> bytes | None:
     """What holders of the lock of `name` left; None where nothing was, or not all of it. The lock need not be held."""
     if not root.is_local:
         return None

@@ -19,12 +19,12 @@ from omnigraph.errors import MissingData
 from omnigraph.storage.bounded_cache import BoundedCache
 from omnigraph.storage.calls import record
 from omnigraph.storage.faults import translated
+from omnigraph.storage.index_prefetch import IndexPrefetch
 from omnigraph.storage.key_sets import KeySets
 from omnigraph.storage.predicates import sql_literal
 from omnigraph.storage.table_memory import KnownIds
 from omnigraph.storage.tables import Table, data_file
 from omnigraph.storage.tail import Tail, key_hash
-from omnigraph.storage.warming import IndexWarming
 
 MAX_LISTED = 4096
 """Above this many ids one scan of the id column is cheaper than a predicate that lists them."""
@@ -32,7 +32,7 @@ _MAX_WRITTEN_HERE = 4096
 _FEW = 256
 _written_here: BoundedCache[str, frozenset[str]] = BoundedCache(_MAX_WRITTEN_HERE)
 KEY_SETS = KeySets()
-INDEX_WARMING = IndexWarming()
+INDEX_WARMING = IndexPrefetch()
 _NO_ADDRESSES = pa.table({"_rowaddr": pa.array([], pa.uint64())})
 
 

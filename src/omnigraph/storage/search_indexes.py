@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 from lance import Index
 
-from omnigraph.storage.crew import BuildSegment
 from omnigraph.storage.faults import translated
 from omnigraph.storage.indexes import MAX_SEGMENTS, index_name, index_segments
+from omnigraph.storage.maintenance_tasks import BuildSegment
 from omnigraph.storage.table_memory import Places
 from omnigraph.storage.tables import Table, TableStore
 

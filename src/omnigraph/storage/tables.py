@@ -17,7 +17,7 @@ import pyarrow as pa
 from lance import LanceDataset, LanceOperation
 from lance.fragment import FragmentMetadata
 
-from omnigraph.storage import forking
+from omnigraph.storage import fork_guard
 from omnigraph.storage.bounded_cache import BoundedCache
 from omnigraph.storage.caches import open_session
 from omnigraph.storage.calls import record
@@ -309,7 +309,7 @@ class TableStore:
     """Opens and creates tables below one root with one shared cache."""
 
     def __init__(self, root: GraphRoot, options: dict[str, str], durability: Durability) -> None:
-        forking.begin()
+        fork_guard.begin()
         self.root = root
         self.options = options or None
         self.durability = durability

@@ -20,7 +20,7 @@ from omnigraph.versioning.repository import Repository
 
 
 class Lineage:
-    """The ancestry of one head. Settled history files are read only when an id may lie in them, and once."""
+    """The ancestry of one head. Archived history files are read only when an id may lie in them, and once."""
 
     def __init__(self, objects: ObjectStore, state: ManifestState, read: dict[str, dict[str, GraphCommit]]) -> None:
         self._objects = objects

@@ -23,10 +23,10 @@ from omnigraph.schema.names import suggest
 from omnigraph.versioning.ancestry import Lineage
 from omnigraph.versioning.diff import Pinned
 from omnigraph.versioning.history import read_extent
-from omnigraph.versioning.images import changed_images
 from omnigraph.versioning.manifest import ManifestState
 from omnigraph.versioning.refs import MAIN
 from omnigraph.versioning.repository import Repository
+from omnigraph.versioning.row_images import changed_images
 from omnigraph.versioning.store import GraphStore
 
 _CURSOR_FORMAT = 2

@@ -11,7 +11,7 @@ from typing import Any
 from omnigraph.errors import CorruptGraph
 from omnigraph.schema import codec
 from omnigraph.schema.catalog import Catalog
-from omnigraph.schema.soundness import require_sound
+from omnigraph.schema.catalog_checks import require_sound
 from omnigraph.storage.decode import Malformed, as_object, as_text, decoding
 from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.layout import SCHEMAS

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.schema.catalog import EdgeType, EntityType, Property
-from omnigraph.storage.difference import Difference, difference, everything
+from omnigraph.storage.row_difference import Difference, difference, everything
 from omnigraph.versioning.snapshot import TableEntry
 from omnigraph.versioning.staging import open_table
 from omnigraph.versioning.store import GraphStore

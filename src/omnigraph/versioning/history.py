@@ -1,4 +1,4 @@
-"""Settled history: immutable, levelled files of old commits, so that a publish never rewrites what happened long ago.
+"""Archived history: immutable, levelled files of old commits, so that a publish never rewrites what happened long ago.
 
 Up to `INLINE_MAX` commits stay in `__manifest`. Then the oldest move to a file of level 0; when `FANOUT` files of one
 level stand side by side they become one file of the next level. Ten thousand commits are a handful of files.
@@ -32,7 +32,7 @@ _requests: BoundedCache[str, dict[str, GraphCommit]] = BoundedCache(_MAX_REQUEST
 """By the name of a history file, which is made of its content."""
 
 
-def settle(objects: ObjectStore, state: ManifestState) -> ManifestState:
+def archive_commits(objects: ObjectStore, state: ManifestState) -> ManifestState:
     """The same history with fewer inline commits, when there are too many of them."""
     if len(state.commits) <= INLINE_MAX:
         return state

@@ -30,8 +30,8 @@ from omnigraph.storage.decode import (
 )
 from omnigraph.storage.manifest_table import ManifestVersion
 from omnigraph.versioning.commits import parse_commit_text
+from omnigraph.versioning.format_version import INTERNAL_SCHEMA_VERSION, STAMP, require_supported_format
 from omnigraph.versioning.snapshot import Snapshot, TableEntry
-from omnigraph.versioning.stamp import INTERNAL_SCHEMA_VERSION, STAMP, refuse_if_unsupported
 
 # Manifest rows are small and rewritten often: searching for a good encoding costs more than it saves.
 _PLAIN = {"lance-encoding:compression": "none", "lance-encoding:dict-divisor": "100000"}
@@ -60,7 +60,7 @@ _READ_COLUMNS = [n for n in MANIFEST_SCHEMA.names if n not in ("base_objects", "
 
 @dataclass(frozen=True, slots=True)
 class HistoryExtent:
-    """A file of settled commits: `count` of them, with ids between `first` and `last` (by text order)."""
+    """A file of archived commits: `count` of them, with ids between `first` and `last` (by text order)."""
 
     location: str
     level: int
@@ -133,7 +133,7 @@ def read_state(
 
     Commits that an earlier state of the branch already holds are taken from it.
     """
-    refuse_if_unsupported(opened.schema, opened.location)
+    require_supported_format(opened.schema, opened.location)
     where = f"{opened.location} version {opened.version}"
     rows = opened.rows(_READ_COLUMNS) if rows is None else rows
     with decoding(where):

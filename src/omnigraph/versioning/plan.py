@@ -34,7 +34,7 @@ from omnigraph.storage.decode import (
 from omnigraph.storage.digests import NO_DIGESTS, Digests
 from omnigraph.storage.effects import Effect, effect_from_json, effect_to_json
 from omnigraph.storage.tail import EMPTY_TAIL, Tail
-from omnigraph.versioning.graft import NO_GRAFT, Graft, graft_from_json, graft_to_json
+from omnigraph.versioning.adopted_state import NO_GRAFT, Graft, graft_from_json, graft_to_json
 from omnigraph.versioning.snapshot import TableEntry, parse_changes
 
 PLAN_FORMAT = 1

@@ -38,17 +38,17 @@ from omnigraph.storage.layout import pin_file
 from omnigraph.storage.manifest_table import ManifestVersion
 from omnigraph.storage.requests import since_write_began
 from omnigraph.versioning import history
+from omnigraph.versioning.adopted_state import Graft
+from omnigraph.versioning.branch_heads import BranchHead, BranchHeads, require_open
 from omnigraph.versioning.claims import Claims, ClaimStatus
 from omnigraph.versioning.contracts import contract_path
-from omnigraph.versioning.graft import Graft
-from omnigraph.versioning.group import Member, composed, is_groupable
+from omnigraph.versioning.group_commit import Member, composed, is_groupable
 from omnigraph.versioning.intents import Intents
 from omnigraph.versioning.manifest import ManifestState, Tombstone
 from omnigraph.versioning.plan import PublishPlan, TableChange
 from omnigraph.versioning.requirements import rebase, require_holds
 from omnigraph.versioning.snapshot import TableEntry
 from omnigraph.versioning.store import GraphStore, now_us, ticks
-from omnigraph.versioning.tips import BranchTip, Tips, require_open
 
 PUBLISHER_RETRY_BUDGET = 5
 _BACKOFF_FIRST = 0.002
@@ -68,7 +68,7 @@ class Attempted:
 class Publisher:
     """Publishes plans and closes branches."""
 
-    def __init__(self, store: GraphStore, tips: Tips, intents: Intents, claims: Claims) -> None:
+    def __init__(self, store: GraphStore, tips: BranchHeads, intents: Intents, claims: Claims) -> None:
         self._store = store
         self._tips = tips
         self._intents = intents
@@ -88,7 +88,7 @@ class Publisher:
         with tip.turn(partial(self._flush, plan)):
             return self.publish_in_turn(tip, plan, keep_intent=keep_intent)
 
-    def publish_in_turn(self, tip: BranchTip, plan: PublishPlan, *, keep_intent: bool = False) -> GraphCommit:
+    def publish_in_turn(self, tip: BranchHead, plan: PublishPlan, *, keep_intent: bool = False) -> GraphCommit:
         """`publish` for a caller who holds the branch's turn."""
         attempt = _Attempt(self._store, plan)
         try:
@@ -105,17 +105,17 @@ class Publisher:
             self._intents.finish(plan.commit_id)
         return commit
 
-    def _publish_among_others(self, tip: BranchTip, plan: PublishPlan) -> GraphCommit:
+    def _publish_among_others(self, tip: BranchHead, plan: PublishPlan) -> GraphCommit:
         """Whoever's turn comes first publishes for all who wait and can share a commit; the others find it done."""
-        member = tip.gathering.join(plan)
+        member = tip.commit_queue.enqueue(plan)
         try:
             with tip.turn_here():
-                if not member.settled:
-                    tip.gathering.linger(member)
+                if not member.is_done:
+                    tip.commit_queue.wait_for_members(member)
                     with tip.turn_among_processes(partial(self._flush, plan)):
-                        self._publish_together(tip, tip.gathering.take(member))
+                        self._publish_together(tip, tip.commit_queue.take_group(member))
         finally:
-            tip.gathering.leave(member)
+            tip.commit_queue.dequeue(member)
         return member.result()
 
     def _flush(self, plan: PublishPlan) -> None:
@@ -124,14 +124,14 @@ class Publisher:
             with contextlib.suppress(StorageError):
                 self._store.durability.sync_ahead([name for change in plan.changes for name in change.files])
 
-    def _publish_together(self, tip: BranchTip, members: Sequence[Member]) -> None:
+    def _publish_together(self, tip: BranchHead, members: Sequence[Member]) -> None:
         if len(members) > 1:
             self._share_a_commit(tip, members)
         for member in members:  # alone, or each by itself because one of them stood in the way
-            member.settle(lambda plan: self.publish_in_turn(tip, plan))
+            member.publish_alone(lambda plan: self.publish_in_turn(tip, plan))
 
-    def _share_a_commit(self, tip: BranchTip, members: Sequence[Member]) -> None:
-        """All plans as one commit. Members that stay unsettled were certainly not published."""
+    def _share_a_commit(self, tip: BranchHead, members: Sequence[Member]) -> None:
+        """All plans as one commit. Members that stay undone were certainly not published."""
         plans = [member.plan for member in members]
         state, _ = tip.swap_base()
         attempt: _Attempt | None = None
@@ -151,13 +151,13 @@ class Publisher:
         for member in members:
             member.succeed(commit)
 
-    def close_branch(self, tip: BranchTip) -> None:
+    def close_branch(self, tip: BranchHead) -> None:
         """Publish the version by which readers see that a branch was deleted. Its claim says so already."""
         self._store.require_writable()
         with tip.turn():
             self._close_in_turn(tip)
 
-    def _close_in_turn(self, tip: BranchTip) -> None:
+    def _close_in_turn(self, tip: BranchHead) -> None:
         deadline = ticks() + self._store.settings.publish_deadline
         while True:
             state, opened = tip.swap_base()
@@ -168,7 +168,7 @@ class Publisher:
             if self._swap(tip, opened, replace(state, closed=True, version=state.version + 1)):
                 return
 
-    def _until_published(self, tip: BranchTip, attempt: _Attempt) -> GraphCommit:
+    def _until_published(self, tip: BranchHead, attempt: _Attempt) -> GraphCommit:
         while True:
             state, opened = tip.swap_base()
             done = self._find_published(attempt.plan, state)
@@ -177,13 +177,13 @@ class Publisher:
                 return done
             require_open(state)
             _require_intact(opened)
-            attempt.settle_unknown(state)
+            attempt.resolve_unknown(state)
             attempt.fit(state)
             if attempt.plan.has_intent:
                 self._intents.hold(attempt.plan.commit_id)
             target, commit = next_state(state, attempt.plan)
             try:
-                target = history.settle(self._store.objects, target)
+                target = history.archive_commits(self._store.objects, target)
                 won = self._swap(tip, opened, target, attempt.unflushed(), _named_files(attempt.plan, state, target))
             except (StoreReplaced, StagedDataGone):
                 raise
@@ -203,7 +203,7 @@ class Publisher:
                 continue
             attempt.flushed()
             if won:
-                self._tell(attempt, commit)
+                self._log_commit(attempt, commit)
                 return commit
             attempt.pause_or_give_up()
 
@@ -214,7 +214,7 @@ class Publisher:
             done = history.find_request(self._store.objects, state, plan.idempotency_key)
         return done
 
-    def _tell(self, attempt: _Attempt, commit: GraphCommit) -> None:
+    def _log_commit(self, attempt: _Attempt, commit: GraphCommit) -> None:
         calls = calls_of_write()
         logs.event(
             "commit.published", graph=self._store.root.uri, branch=attempt.plan.branch, commit=commit.graph_commit_id,
@@ -235,7 +235,7 @@ class Publisher:
             code=error.code, message=error.message, ms=attempt.milliseconds,
         )  # fmt: skip
 
-    def _require_hope(self, tip: BranchTip, attempt: _Attempt, error: StorageError) -> None:
+    def _require_hope(self, tip: BranchHead, attempt: _Attempt, error: StorageError) -> None:
         """Raise where trying again is in vain: a disk that is full or closed to us. There a look tells the outcome."""
         if not (isinstance(error, StoreUnavailable) and self._store.root.is_local):
             return
@@ -246,7 +246,7 @@ class Publisher:
 
     def _swap(
         self,
-        tip: BranchTip,
+        tip: BranchHead,
         opened: ManifestVersion,
         target: ManifestState,
         unflushed: Sequence[str] = (),
@@ -276,12 +276,12 @@ class Publisher:
         tip.advance(target, swapped, ticks(), rows)
         return True
 
-    def confirm(self, tip: BranchTip) -> None:
+    def confirm(self, tip: BranchHead) -> None:
         """Before an earlier commit is the answer: the branch, and the state in which it was found, are in the store."""
         self._require_standing(tip)
         tip.state()
 
-    def _require_standing(self, tip: BranchTip) -> ClaimStatus:
+    def _require_standing(self, tip: BranchHead) -> ClaimStatus:
         """What the claim of a branch says, if it says that the branch is there.
 
         A claim that is gone was collected, or is in another place together with the whole store: main's claim tells.
@@ -337,7 +337,7 @@ class _Attempt:
         """Since it began."""
         return round((ticks() - self._begun) * 1000, 1)
 
-    def settle_unknown(self, state: ManifestState) -> None:
+    def resolve_unknown(self, state: ManifestState) -> None:
         """A swap of unknown outcome is settled once its slot is taken and the commit is not in the lineage."""
         if self.unknown_slot is not None and state.version >= self.unknown_slot:
             self.unknown_slot = None

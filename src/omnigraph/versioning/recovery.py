@@ -49,13 +49,13 @@ from omnigraph.storage.decode import (
 from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.layout import AUDIT
 from omnigraph.versioning import history
+from omnigraph.versioning.branch_heads import BranchHeads, require_open
 from omnigraph.versioning.commits import RECOVERY_ACTOR
 from omnigraph.versioning.intents import IntentFiles, Intents
+from omnigraph.versioning.maintenance_plan import maintenance_plan
 from omnigraph.versioning.plan import PLAN_FORMAT, PublishPlan, plan_from_json
 from omnigraph.versioning.publish import Publisher
 from omnigraph.versioning.store import GraphStore, now_us, ticks
-from omnigraph.versioning.tips import Tips, require_open
-from omnigraph.versioning.upkeep import maintenance_plan
 
 ROLLED_FORWARD = "RolledForward"
 ROLLED_BACK = "RolledBack"
@@ -82,7 +82,7 @@ def parse_record(value: Any, path: str) -> RecoveryRecord:
 class Recovery:
     """Lists, resolves and accounts for intents."""
 
-    def __init__(self, store: GraphStore, tips: Tips, intents: Intents, publisher: Publisher) -> None:
+    def __init__(self, store: GraphStore, tips: BranchHeads, intents: Intents, publisher: Publisher) -> None:
         self._store = store
         self._tips = tips
         self._intents = intents

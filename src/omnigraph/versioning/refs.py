@@ -18,12 +18,12 @@ from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.layout import manifest_path
 from omnigraph.storage.manifest_table import ManifestVersion
 from omnigraph.storage.presence import missing_files
+from omnigraph.versioning.branch_heads import BranchHead, BranchHeads, require_readable
 from omnigraph.versioning.claims import MAIN, Claims, ClaimStatus, check_name, claim_path, closed_path, native_name
 from omnigraph.versioning.manifest import ManifestState, RowWriter
 from omnigraph.versioning.publish import Publisher
 from omnigraph.versioning.store import GraphStore, mint, now_us, ticks
 from omnigraph.versioning.tags import Tags
-from omnigraph.versioning.tips import BranchTip, Tips, require_readable
 
 __all__ = ["MAIN", "Branch", "Refs", "check_name"]
 
@@ -33,7 +33,7 @@ _MAX_SHOWN = 10
 class Refs:
     """Creates, lists, resolves and deletes branches."""
 
-    def __init__(self, store: GraphStore, tips: Tips, publisher: Publisher, claims: Claims, tags: Tags) -> None:
+    def __init__(self, store: GraphStore, tips: BranchHeads, publisher: Publisher, claims: Claims, tags: Tags) -> None:
         self._store = store
         self._tips = tips
         self._publisher = publisher
@@ -42,7 +42,7 @@ class Refs:
         # A closed branch says so itself, so a name that was resolved once need not be looked up again.
         self._resolved: dict[str, Branch] = {}
 
-    def tip(self, name: str) -> BranchTip:
+    def tip(self, name: str) -> BranchHead:
         """The tip of a branch by its public name."""
         if name == MAIN:
             return self._tips.of(MAIN, None)

@@ -23,8 +23,9 @@ from omnigraph.errors import (
 )
 from omnigraph.storage.layout import CONDEMNED, manifest_path, version_file
 from omnigraph.versioning import history
+from omnigraph.versioning.branch_heads import BranchHeads
 from omnigraph.versioning.claims import Claims
-from omnigraph.versioning.condemned import read_condemned
+from omnigraph.versioning.deletion_lists import read_deletion_lists
 from omnigraph.versioning.intents import Intents
 from omnigraph.versioning.manifest import ManifestState, read_state
 from omnigraph.versioning.publish import Publisher
@@ -33,7 +34,6 @@ from omnigraph.versioning.refs import MAIN, Refs
 from omnigraph.versioning.snapshot import TableEntry
 from omnigraph.versioning.store import GraphStore
 from omnigraph.versioning.tags import Tags
-from omnigraph.versioning.tips import Tips
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 T = TypeVar("T")
@@ -53,7 +53,7 @@ class Repository:
 
     def __init__(self, store: GraphStore) -> None:
         self.store = store
-        self.tips = Tips(store)
+        self.tips = BranchHeads(store)
         self.intents = Intents(store)
         self.claims = Claims(store.objects)
         self.publisher = Publisher(store, self.tips, self.intents, self.claims)
@@ -295,7 +295,7 @@ class Repository:
         """Refuse pins that a collector has condemned. Who revives pins makes that durable first, and asks second."""
         wanted = {*(f"{e.location}@{e.staged_version}" for e in entries), *objects}
         for info in self.store.objects.list(CONDEMNED):
-            condemned = read_condemned(self.store.objects, info.path)
+            condemned = read_deletion_lists(self.store.objects, info.path)
             if wanted.intersection(condemned.pins) or wanted.intersection(condemned.objects):
                 raise HistoricalVersionReclaimed(
                     "a version that this needs is being reclaimed by cleanup", hint="begin with a newer commit"

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from omnigraph.errors import ConstraintConflict, EndpointConflict, ExpectedVersionMismatch, KeyConflict, SchemaMoved
+from omnigraph.storage.apply_effects import fits
 from omnigraph.storage.effects import (
     AppendRows,
     Compacted,
@@ -20,7 +21,6 @@ from omnigraph.storage.effects import (
     UnwrittenRows,
 )
 from omnigraph.storage.lookup import MAX_LISTED, existing_ids, in_list, missing_ids, rows_where_any, rows_with_values
-from omnigraph.storage.staged import fits
 from omnigraph.storage.tables import Table
 from omnigraph.versioning.manifest import ManifestState
 from omnigraph.versioning.plan import (

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Any
 
-from omnigraph.storage.digests import Digests, settle
+from omnigraph.storage.apply_effects import Staged, apply_effect, durable_files, write_and_apply
+from omnigraph.storage.digests import Digests, move_to_ledger
 from omnigraph.storage.effects import (
     AppendRows,
     Compacted,
@@ -21,9 +22,8 @@ from omnigraph.storage.effects import (
 from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.indexes import high_water
 from omnigraph.storage.layout import CHANGES, detached_file, fnv1a64, pin_file
-from omnigraph.storage.staged import Staged, apply_effect, durable_files, write_and_apply
+from omnigraph.storage.needed_files import needed_files
 from omnigraph.storage.tables import Table
-from omnigraph.storage.tracing import needed_files
 from omnigraph.versioning.plan import UNSTAGED, TableChange
 from omnigraph.versioning.snapshot import TableEntry
 from omnigraph.versioning.store import GraphStore
@@ -125,7 +125,7 @@ def extend_digests(
     added = digester.record_all(table.path, (name.removeprefix(f"{table.path}/") for name in files))
     extended = digests.extended(added.pop(own), added)
     if has_fewer or extended.is_long:
-        return settle(store.objects, extended, table.path, table.version, frozenset(needed_files(table)))
+        return move_to_ledger(store.objects, extended, table.path, table.version, frozenset(needed_files(table)))
     return extended
 
 

@@ -20,7 +20,7 @@ from omnigraph.api.progress import Listener, PhaseProgress
 from omnigraph.errors import CorruptGraph, InvalidArgument, ReadOnlyGraph, StoreUnavailable
 from omnigraph.errors.base import shown
 from omnigraph.schema.catalog import Catalog
-from omnigraph.storage import forking
+from omnigraph.storage import fork_guard
 from omnigraph.storage.bounded_cache import CacheBudget
 from omnigraph.storage.caches import cache_bytes
 from omnigraph.storage.calls import CountedPool
@@ -189,7 +189,7 @@ class GraphStore:
                 with contextlib.suppress(RuntimeError):  # the interpreter ends: the next writer finds it due
                     self._due[name] = self._upkeep.submit(task)
 
-    def wait_for_upkeep(self, progress: Listener | None = None, *, quietly: bool = False) -> None:
+    def wait_for_background_work(self, progress: Listener | None = None, *, quietly: bool = False) -> None:
         """Return when nothing of it is left to do. `progress` hears of each table, if there is anything to wait for.
 
         What went wrong with it is raised, unless it is to be left to the next writer `quietly`.
@@ -205,8 +205,8 @@ class GraphStore:
 
     def close(self) -> None:
         """Finish the upkeep that is due, end the threads and let go of what is kept. Closing again does nothing."""
-        if not self.is_closed and not forking.is_forked:
-            self.wait_for_upkeep()
+        if not self.is_closed and not fork_guard.is_forked:
+            self.wait_for_background_work()
         self.is_closed = True
         pools = [vars(self).get(name) for name in ("_upkeep", "writers", "workers")]
         for pool in (*pools, self.durability):

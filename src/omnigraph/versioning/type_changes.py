@@ -9,8 +9,8 @@ from omnigraph.api.commits import GraphCommit
 from omnigraph.schema.catalog import EntityType
 from omnigraph.versioning.changes import has_changes, pins_by_type, reclaimed_as_gap, states_around
 from omnigraph.versioning.diff import Pinned
-from omnigraph.versioning.images import can_differ
 from omnigraph.versioning.repository import Repository
+from omnigraph.versioning.row_images import can_differ
 
 _KEPT = 4096
 PinPair = tuple[Pinned | None, Pinned | None]

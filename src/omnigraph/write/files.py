@@ -22,7 +22,7 @@ from omnigraph.write.inputs.csv_files import BLOCK_BYTES
 from omnigraph.write.inputs.locations import readable
 from omnigraph.write.inputs.meter import Meter
 from omnigraph.write.inputs.objects import Parsed, object_rows, row_reader
-from omnigraph.write.inputs.tables import JSON, JSONL, FilePart, open_stream, selected, settled_part, tables_of
+from omnigraph.write.inputs.tables import JSON, JSONL, FilePart, open_stream, resolve_part, selected, tables_of
 from omnigraph.write.jsonl import parsed_lines
 from omnigraph.write.jsonl_columns import batches_by_column
 from omnigraph.write.rows import Batch, batch_from_rows, group_envelopes, known_columns
@@ -43,7 +43,7 @@ def noted_part(part: FilePart, sniffed: Sniffed | None) -> FilePart:
     with readable(part.path):
         if os.path.isdir(part.path):
             raise InvalidArgument(f"{part.path} cannot be read: Is a directory", hint="name a file")
-        part, found = settled_part(part)
+        part, found = resolve_part(part)
     if found and sniffed is not None:
         sniffed[part.path] = found
     return part

@@ -19,7 +19,7 @@ from omnigraph.write.inputs.file_options import NO_OPTIONS, FileOptions
 from omnigraph.write.inputs.locations import expand_paths, readable
 from omnigraph.write.inputs.objects import object_rows
 from omnigraph.write.inputs.suffixes import kind_of
-from omnigraph.write.inputs.tables import CSV, JSON, JSONL, FilePart, open_stream, selected, settled_part, tables_of
+from omnigraph.write.inputs.tables import CSV, JSON, JSONL, FilePart, open_stream, resolve_part, selected, tables_of
 from omnigraph.write.jsonl import parsed_lines
 from omnigraph.write.validation import Findings
 
@@ -74,7 +74,7 @@ def _samples(path: str, options: FileOptions) -> Iterator[_Sample]:
     part = FilePart(path=path, format=kind_of(path), columns=dict(options.columns), dialect=options.dialect)
     found = Findings(SAMPLE_ROWS)
     with readable(path):
-        part, sniffed = settled_part(part)
+        part, sniffed = resolve_part(part)
         said = tuple(f"{name} {value!r} was sniffed" for name, value in sniffed.items())
         name = _type_name(os.path.basename(path).partition(".")[0])
         if part.format not in (JSON, JSONL):

@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from omnigraph.api.progress import Listener, PhaseProgress
 from omnigraph.schema.catalog import EntityType
+from omnigraph.storage.apply_effects import row_batches, write_rows
 from omnigraph.storage.effects import WrittenFragment
-from omnigraph.storage.staged import row_batches, write_rows
 from omnigraph.storage.tables import Table
 from omnigraph.versioning.store import GraphStore
 from omnigraph.write.embed import with_vectors

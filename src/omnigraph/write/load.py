@@ -13,11 +13,11 @@ from omnigraph.errors import Violation
 from omnigraph.storage.effects import AppendRows, Effect, OverwriteRows, ReplaceRows
 from omnigraph.versioning.plan import Requirement, Unmoved
 from omnigraph.versioning.repository import Repository
-from omnigraph.write.attempts import one_by_one
-from omnigraph.write.duplicates import UniqueEdges, can_repeat
+from omnigraph.write.edge_duplicates import UniqueEdges, can_repeat
 from omnigraph.write.files import Sniffed
 from omnigraph.write.intake import Intake
 from omnigraph.write.read_progress import read_progress
+from omnigraph.write.retries import serialize_preparation
 from omnigraph.write.sources import Input, Reading
 from omnigraph.write.transaction import WriteTxn
 from omnigraph.write.validation import Findings, Place, Verdict, raise_first, replaced_rows, validate
@@ -62,12 +62,12 @@ def load_rows(repository: Repository, request: LoadRequest, *, fresh: bool = Tru
     if done is not None:
         return LoadResult(request.branch, request.mode, {}, {}, done)
     txn.require_expected_head()
-    with txn.coming(request.is_small):
+    with txn.announce_write(request.is_small):
         return _load(txn, request)
 
 
 def _load(txn: WriteTxn, request: LoadRequest) -> LoadResult:
-    with one_by_one(txn.store, request.is_small):
+    with serialize_preparation(txn.store, request.is_small):
         sniffed: Sniffed = {}
         intake, verdict, rejected, duplicates = _admitted(txn, request, sniffed)
     counts = {key: mine.count for key, mine in intake.gathered.items()}

@@ -24,10 +24,10 @@ from omnigraph.schema.reconcile import Reconciled, reconcile
 from omnigraph.storage.effects import Effect, ReplaceRows
 from omnigraph.storage.lookup import locate_ahead
 from omnigraph.storage.tables import Table
+from omnigraph.versioning.adopted_state import Graft
 from omnigraph.versioning.ancestry import Lineage, relate
 from omnigraph.versioning.contracts import save_contract
 from omnigraph.versioning.diff import Pinned, TableDelta, columns_of, in_shape, is_unchanged, table_delta
-from omnigraph.versioning.graft import Graft
 from omnigraph.versioning.manifest import ManifestState
 from omnigraph.versioning.plan import Requirement, TableChange, Unmoved
 from omnigraph.versioning.repository import Repository
@@ -394,7 +394,7 @@ class Merging:
         )
         requirements = [r for r in plan.requirements if r.table_key in self._txn.base.tables]
         return self._txn.commit(
-            effects, requirements, graft=graft, files=files, revived=plan.adopted, crew=self._comparison.crew,
+            effects, requirements, graft=graft, files=files, revived=plan.adopted, pool=self._comparison.pool,
             restored=() if self._sides.is_lineal else plan.adopted,
         )  # fmt: skip
 

@@ -14,8 +14,8 @@ from typing import Protocol
 from omnigraph.api.conflicts import Conflict
 from omnigraph.api.progress import Listener, PhaseProgress
 from omnigraph.schema.catalog import EntityType
-from omnigraph.storage.crew import HERE, Crew
 from omnigraph.storage.effects import ReplaceRows
+from omnigraph.storage.maintenance_tasks import LOCAL_POOL, TaskPool
 from omnigraph.storage.tables import Table
 from omnigraph.versioning.diff import Pinned, TableDelta, table_delta
 from omnigraph.versioning.store import GraphStore
@@ -60,7 +60,7 @@ class Comparison(Protocol):
     """Does the row work of one merge."""
 
     @property
-    def crew(self) -> Crew:
+    def pool(self) -> TaskPool:
         """Who builds the indexes of what was written."""
         ...
 
@@ -83,7 +83,7 @@ class InProcess:
 
     store: GraphStore
     terms: Terms
-    crew: Crew = HERE
+    pool: TaskPool = LOCAL_POOL
     progress: Listener | None = None
 
     def compare(self, tables: Sequence[TableSides]) -> list[Compared]:

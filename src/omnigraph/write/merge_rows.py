@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from omnigraph.api.conflicts import OURS, THEIRS, Conflict, ConflictKind
 from omnigraph.schema.catalog import EntityType
+from omnigraph.storage.apply_effects import write_rows
 from omnigraph.storage.effects import ReplaceRows
-from omnigraph.storage.staged import write_rows
 from omnigraph.storage.tables import Table, TableStore
 from omnigraph.versioning.diff import TableDelta, public_row, same_ids, same_value
 from omnigraph.write.merge_conflicts import Decisions

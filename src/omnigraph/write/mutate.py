@@ -23,11 +23,11 @@ from omnigraph.storage.effects import Effect
 from omnigraph.storage.tables import Table
 from omnigraph.versioning.plan import Requirement, Unmoved
 from omnigraph.versioning.repository import Repository
-from omnigraph.write.attempts import one_by_one
 from omnigraph.write.delete import removals
 from omnigraph.write.embed import with_vectors
 from omnigraph.write.frames import property_values
 from omnigraph.write.overlay import Condition, Overlay
+from omnigraph.write.retries import serialize_preparation
 from omnigraph.write.rows import ENDPOINTS, batch_from_rows
 from omnigraph.write.transaction import WriteTxn
 from omnigraph.write.validation import NOWHERE, Findings, TableDelta, raise_first, validate
@@ -67,13 +67,13 @@ def mutate(repository: Repository, request: MutationRequest, *, fresh: bool = Tr
     if done is not None:
         return MutationResult(request.query.name, request.branch, 0, 0, done, replayed=True)
     txn.require_expected_head()
-    with txn.coming(request.only_inserts):
+    with txn.announce_write(request.only_inserts):
         return _mutate(txn, request)
 
 
 def _mutate(txn: WriteTxn, request: MutationRequest) -> MutationResult:
     name = request.query.name
-    with one_by_one(txn.store, request.only_inserts):
+    with serialize_preparation(txn.store, request.only_inserts):
         run = _Run(txn, request)
         for statement in request.query.statements:
             run.step(statement)

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from omnigraph.schema.catalog import EntityType, Property
+from omnigraph.storage.apply_effects import write_rows
 from omnigraph.storage.columns import NewColumn, add_columns, relax
 from omnigraph.storage.effects import AppendRows
 from omnigraph.storage.indexes import high_water
 from omnigraph.storage.layout import detached_file, table_path
-from omnigraph.storage.staged import write_rows
 from omnigraph.storage.tables import Table
 from omnigraph.versioning.diff import columns_of, in_shape
 from omnigraph.versioning.snapshot import TableEntry

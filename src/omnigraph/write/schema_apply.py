@@ -16,15 +16,15 @@ from omnigraph.schema.catalog import EdgeType, EntityType
 from omnigraph.schema.evolve import Migration
 from omnigraph.schema.evolve_constraints import added_constraints
 from omnigraph.storage.lookup import missing_ids
+from omnigraph.versioning.adopted_state import Graft
 from omnigraph.versioning.contracts import save_contract
 from omnigraph.versioning.diff import columns_of, in_shape
-from omnigraph.versioning.graft import Graft
 from omnigraph.versioning.plan import Requirement, Unmoved
 from omnigraph.versioning.repository import Repository
 from omnigraph.versioning.snapshot import TableEntry
 from omnigraph.versioning.staging import open_table
-from omnigraph.write.attempts import reprepared
 from omnigraph.write.reshape import Reshaped, born, fits, reshaped, rewritten, with_columns
+from omnigraph.write.retries import retry_on_conflict
 from omnigraph.write.schema_check import needs_data, require_satisfied
 from omnigraph.write.schema_plan import SchemaRequest, plan_on, plan_schema, require_allowed
 from omnigraph.write.transaction import WriteTxn
@@ -55,7 +55,7 @@ def apply_schema(
         commit = _Applying(txn, migration).publish()
         return SchemaChange(migration.steps, True, commit, commit.manifest_version, digest)
 
-    return reprepared(attempt, fresh_first=True)
+    return retry_on_conflict(attempt, fresh_first=True)
 
 
 def _require_planned(migration: Migration, digest: str, wanted: str | None, first: list[tuple[str, Migration]]) -> None:

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from omnigraph.api.results import SchemaChange
 from omnigraph.errors import DropNotAllowed, InvalidArgument, SchemaChangeRefused
 from omnigraph.schema.catalog import Catalog
+from omnigraph.schema.dropped import MigrationOptions
 from omnigraph.schema.evolve import Migration, plan_migration
-from omnigraph.schema.kept import MigrationOptions
 from omnigraph.schema.names import suggest
 from omnigraph.schema.steps import dropped_names, refusal
 from omnigraph.versioning.manifest import ManifestState
 from omnigraph.versioning.repository import Repository
 from omnigraph.versioning.store import GraphStore, mint
-from omnigraph.write.kept import KeptRows
+from omnigraph.write.dropped_rows import KeptRows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

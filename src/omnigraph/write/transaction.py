@@ -15,12 +15,13 @@ from omnigraph.api.progress import Listener, PhaseProgress
 from omnigraph.errors import OmnigraphError, OutcomeUnknown, PreconditionFailed
 from omnigraph.schema.catalog import Catalog
 from omnigraph.storage import calls, requests
-from omnigraph.storage.crew import HERE, Crew
+from omnigraph.storage.apply_effects import write_rows
 from omnigraph.storage.effects import AppendRows, Effect, ReplaceRows, UnwrittenRows
 from omnigraph.storage.layout import pin_file
-from omnigraph.storage.staged import write_rows
+from omnigraph.storage.maintenance_tasks import LOCAL_POOL, TaskPool
 from omnigraph.storage.tables import Table
-from omnigraph.versioning.graft import NO_GRAFT, Graft
+from omnigraph.versioning.adopted_state import NO_GRAFT, Graft
+from omnigraph.versioning.branch_heads import BranchHead
 from omnigraph.versioning.history import find_request
 from omnigraph.versioning.manifest import ManifestState
 from omnigraph.versioning.plan import Pin, PublishPlan, Requirement, TableChange
@@ -29,9 +30,8 @@ from omnigraph.versioning.repository import Repository
 from omnigraph.versioning.snapshot import TableEntry
 from omnigraph.versioning.staging import open_table, stage_change, unstaged_change
 from omnigraph.versioning.store import mint, ticks
-from omnigraph.versioning.tips import BranchTip
-from omnigraph.write.coverage import fold_if_needed
-from omnigraph.write.kept import require_there
+from omnigraph.write.dropped_rows import require_there
+from omnigraph.write.index_fold import fold_if_needed
 
 __all__ = ["WriteTxn", "write_rows"]
 _FEW_ROWS = 64
@@ -93,14 +93,14 @@ class WriteTxn:
         """The table at its pin."""
         return open_table(self.store, self.entry(table_key))
 
-    def coming(self, is_small: bool) -> AbstractContextManager[None]:
+    def announce_write(self, is_small: bool) -> AbstractContextManager[None]:
         """Around the whole of a write: a small one may share the commit of whoever publishes when it is ready."""
         if not is_small or not self._may_share:
             return nullcontext()
-        return self._tip.gathering.coming((self._actor, self._kind, self._message, self.base.schema_hash))
+        return self._tip.commit_queue.announce_write((self._actor, self._kind, self._message, self.base.schema_hash))
 
     @property
-    def _tip(self) -> BranchTip:
+    def _tip(self) -> BranchHead:
         return self.repository.tips.of(self.base.branch, self.base.native_branch)
 
     def announce(self, table_keys: Iterable[str]) -> None:
@@ -140,19 +140,19 @@ class WriteTxn:
     def commit(
         self, effects: Mapping[str, Effect], requirements: Iterable[Requirement], *, rebase_updates: bool = False,
         graft: Graft = NO_GRAFT, files: Iterable[str] = (), revived: Iterable[TableEntry] = (),
-        restored: Sequence[TableEntry] = (), crew: Crew = HERE,
+        restored: Sequence[TableEntry] = (), pool: TaskPool = LOCAL_POOL,
     ) -> GraphCommit:  # fmt: skip
         """Stage the effects and publish them as one commit.
 
         `files` are those that a graft needs on disk, `revived` the entries of other branches that it stands on,
         `restored` those of tables that were dropped.
-        `crew` builds the indexes of what was written, when that is much.
+        `pool` builds the indexes of what was written, when that is much.
         """
         # A graft revives pins or brings tables: its intent says so before anything is visible.
         has_intent = self._announced or len(effects) > 1 or graft is not NO_GRAFT
         self._graft, self._graft_files = graft, tuple(files)
         if has_intent:
-            self._tip.gathering.pass_by()
+            self._tip.commit_queue.withdraw_announcement()
         try:
             with PhaseProgress(self.progress, "publish", len(effects) + 1, "steps") as phase:
                 plan = self._publishable(
@@ -164,7 +164,7 @@ class WriteTxn:
             if has_intent and not self.is_published:  # wherever it stopped, nobody shall publish it later
                 self.repository.intents.withdraw(self.commit_id)
             raise
-        fold_if_needed(self.repository, self.base.branch, self.base.native_branch, plan.writes, crew)
+        fold_if_needed(self.repository, self.base.branch, self.base.native_branch, plan.writes, pool)
         return commit
 
     def _publishable(

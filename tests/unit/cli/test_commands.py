@@ -298,7 +298,7 @@ def test_maintenance_is_hidden_unless_asked_for(cli: Cli, graph: Graph) -> None:
     # After this many single rows the writer folds its fragments, in a maintenance commit.
     for number in range(64):
         graph.load([{"type": "Person", "data": {"name": f"p{number}"}}], message=f"m{number}")
-    graph.repository.store.wait_for_upkeep()
+    graph.repository.store.wait_for_background_work()
     fold, last = graph.commits.list(limit=2)
     assert (fold.op_class, last.op_class, last.message) == ("maintenance", "logical", "m63")
     ids = {commit.message: commit.graph_commit_id for commit in graph.commits.list() if commit.message}

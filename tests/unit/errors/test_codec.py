@@ -17,7 +17,7 @@ from omnigraph import errors
 from omnigraph.api.conflicts import Conflict, ConflictKind
 from omnigraph.errors import OmnigraphError, Span, Violation
 from omnigraph.errors.codec import decode_value, encode_value
-from omnigraph.execution.spark.refusals import TaskRefusal, refusal_in
+from omnigraph.execution.spark.task_errors import TaskRefusal, refusal_in
 from omnigraph.schema.steps import Step
 
 DAY, MOMENT = dt.date(2024, 2, 29), dt.datetime(2024, 2, 29, 12, 30, 1, 5000, tzinfo=dt.UTC)

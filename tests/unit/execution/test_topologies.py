@@ -59,7 +59,7 @@ def computed(uri: str, query: str = PATHS) -> list[tuple[Any, ...]]:
 def test_a_fresh_handle_finds_what_another_one_kept(uri: str) -> None:
     first = opened(uri)
     wanted = answers(first)
-    first.local.executor.topologies.settle()
+    first.local.executor.topologies.wait_until_kept()
     fresh = opened(uri)
     pins = _pins(fresh)
     assert fresh.local.executor.topologies.is_stored(pins, "out", distinct=True)
@@ -71,7 +71,7 @@ def test_kept_state_answers_without_the_edges(tmp_path: Path) -> None:
     graph.load([*map(person, NAMES), *some_edges(1, 60)])
     first = opened(graph.uri)
     wanted = answers(first, COUNT)
-    first.local.executor.topologies.settle()
+    first.local.executor.topologies.wait_until_kept()
     for data in (tmp_path / "g" / "edges").glob("*/data"):
         shutil.rmtree(data)
     assert answers(opened(graph.uri), COUNT) == wanted
@@ -83,14 +83,14 @@ def test_a_damaged_file_is_computed_again_and_replaced(tmp_path: Path, cut: int)
     graph.load([*map(person, NAMES), *some_edges(1, 60)])
     first = opened(graph.uri)
     wanted = answers(first)
-    first.local.executor.topologies.settle()
+    first.local.executor.topologies.wait_until_kept()
     files = kept(graph.uri)
     whole = {file: file.read_bytes() for file in files}
     for file in files:
         file.write_bytes(whole[file][:cut])
     fresh = opened(graph.uri)
     assert answers(fresh) == wanted
-    fresh.local.executor.topologies.settle()
+    fresh.local.executor.topologies.wait_until_kept()
     assert {file: file.read_bytes() for file in files} == whole
 
 
@@ -98,7 +98,7 @@ def test_a_damaged_file_is_computed_again_and_replaced(tmp_path: Path, cut: int)
 def test_appended_edges_and_nodes_extend_what_was_kept(uri: str, query: str) -> None:
     graph = opened(uri)
     answers(graph, query)
-    graph.local.executor.topologies.settle()
+    graph.local.executor.topologies.wait_until_kept()
     for number in range(3):
         Graph.open(uri).load([person(f"new{number}"), *some_edges(number + 10, 7), knows(f"new{number}", "p0")])
         assert answers(graph, query) == computed(uri, query)
@@ -112,7 +112,7 @@ def test_an_extension_reads_only_the_new_edges(tmp_path: Path) -> None:
     graph.load([*map(person, NAMES), *some_edges(1, 60)])
     first = opened(graph.uri)
     before = answers(first, COUNT)
-    first.local.executor.topologies.settle()
+    first.local.executor.topologies.wait_until_kept()
     old = list((tmp_path / "g" / "edges").glob("*/data/*"))
     graph.load([person("x"), knows("x", "p0")])
     for file in old:
@@ -124,7 +124,7 @@ def test_an_extension_reads_only_the_new_edges(tmp_path: Path) -> None:
 def test_deleted_nodes_and_replaced_edges_are_seen(uri: str, query: str) -> None:
     graph = opened(uri)
     answers(graph, query)
-    graph.local.executor.topologies.settle()
+    graph.local.executor.topologies.wait_until_kept()
     Graph.open(uri).delete("Person", ["p3"])
     assert answers(opened(uri), query) == answers(graph, query) == computed(uri, query)
     Graph.open(uri).load([person("p3")], mode="append")
@@ -135,7 +135,7 @@ def test_deleted_nodes_and_replaced_edges_are_seen(uri: str, query: str) -> None
 def test_branches_that_append_to_one_state_do_not_meet(uri: str) -> None:
     graph = opened(uri)
     answers(graph)
-    graph.local.executor.topologies.settle()
+    graph.local.executor.topologies.wait_until_kept()
     graph.branches.create("other")
     graph.load([person("m"), knows("m", "p1")])
     graph.load([person("o"), knows("o", "p2"), knows("o", "p3")], branch="other")
@@ -151,7 +151,7 @@ def test_nothing_is_kept_by_readers_and_when_turned_off(tmp_path: Path, how: dic
     graph.load([*map(person, NAMES), *some_edges(1, 60)])
     reader = opened(graph.uri, **how)
     assert answers(reader) == computed(graph.uri)
-    reader.local.executor.topologies.settle()
+    reader.local.executor.topologies.wait_until_kept()
     assert not kept(graph.uri)
 
 
@@ -166,14 +166,14 @@ def test_a_root_that_cannot_be_written_only_costs_time(tmp_path: Path) -> None:
     (tmp_path / "g" / DERIVED).write_text("no directory")
     stuck = opened(graph.uri)
     assert answers(stuck) == computed(graph.uri)
-    stuck.local.executor.topologies.settle()
+    stuck.local.executor.topologies.wait_until_kept()
 
 
 def test_small_tables_are_not_worth_a_file(tmp_path: Path) -> None:
     graph = Graph.init(tmp_path / "g", SCHEMA)
     graph.load([*map(person, NAMES), *some_edges(1, 60)])
     answers(graph)
-    graph.local.executor.topologies.settle()
+    graph.local.executor.topologies.wait_until_kept()
     assert not kept(graph.uri)
 
 
@@ -186,7 +186,7 @@ def test_racing_handles_keep_one_whole_state(tmp_path: Path) -> None:
     def run() -> None:
         mine = opened(graph.uri)
         found.append(answers(mine))
-        mine.local.executor.topologies.settle()
+        mine.local.executor.topologies.wait_until_kept()
 
     threads = [threading.Thread(target=run) for _ in range(6)]
     for thread in threads:
@@ -205,7 +205,7 @@ def test_old_states_are_dropped(tmp_path: Path) -> None:
         graph.load(some_edges(number, 40))
         mine = opened(graph.uri)
         answers(mine, COUNT)
-        mine.local.executor.topologies.settle()
+        mine.local.executor.topologies.wait_until_kept()
     by_folder: dict[Path, int] = {}
     for file in kept(graph.uri):
         by_folder[file.parent] = by_folder.get(file.parent, 0) + 1

@@ -11,7 +11,7 @@ import pytest
 
 from omnigraph import Graph
 from omnigraph.errors import InvalidValue
-from omnigraph.execution.arrow.kept import Kept
+from omnigraph.execution.arrow.array_cache import ArrayCache
 from omnigraph.execution.arrow.topology import Arcs, build_adjacency, is_to_one
 from omnigraph.query import compile_query
 from omnigraph.query.plan import plan_query
@@ -133,7 +133,7 @@ def test_exactly_one_neighbour_each() -> None:
 
 
 def test_the_oldest_goes_first_when_space_runs_out() -> None:
-    kept = Kept(max_bytes=4000)
+    kept = ArrayCache(max_bytes=4000)
     for name in "abcd":
         kept.get(name, lambda: np.zeros(1000, np.int8))
     kept.find("a")
@@ -144,7 +144,7 @@ def test_the_oldest_goes_first_when_space_runs_out() -> None:
 
 
 def test_what_is_asked_once_or_twice_is_not_made_for_good() -> None:
-    kept = Kept()
+    kept = ArrayCache()
     assert [kept.is_wanted("k") for _ in range(4)] == [False, False, True, True]
 
 

@@ -18,7 +18,7 @@ def size_after_commits(root: Path) -> int:
     graph = Graph.init(root, "node P { k: String @key }")
     for number in range(COMMITS):
         graph.load([{"type": "P", "data": {"k": f"k{number}"}}])
-    graph.repository.store.wait_for_upkeep()
+    graph.repository.store.wait_for_background_work()
     return int(graph.repository.store.tables.session.size_bytes())
 
 

@@ -16,7 +16,7 @@ from omnigraph.storage.hashes import hashes_of, text_hashes
 from omnigraph.storage.key_sets import FileKeys, KeySets
 from omnigraph.storage.tables import Table
 from omnigraph.versioning.staging import open_table
-from omnigraph.write.coverage import fold
+from omnigraph.write.index_fold import fold
 
 SCHEMA = "node P { name: String @key  age: I32? }"
 DELETE = "query d($n: String) { delete P where name = $n }"

@@ -7,12 +7,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from omnigraph.storage.apply_effects import apply_effect, write_rows
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.effects import AppendRows, ReplaceRows
 from omnigraph.storage.indexes import fold_tail
 from omnigraph.storage.layout import GraphRoot
 from omnigraph.storage.lookup import KEY_SETS, existing_ids
-from omnigraph.storage.staged import apply_effect, write_rows
 from omnigraph.storage.tables import Table, TableStore
 from omnigraph.storage.tail import EMPTY_TAIL
 

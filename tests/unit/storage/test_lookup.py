@@ -11,12 +11,12 @@ import pytest
 
 from omnigraph import Graph
 from omnigraph.errors import CorruptGraph
+from omnigraph.storage.apply_effects import MAX_MASKED, apply_effect
 from omnigraph.storage.effects import ReplaceRows
 from omnigraph.storage.lookup import locate, rows_by_id
-from omnigraph.storage.staged import MAX_MASKED, apply_effect
 from omnigraph.storage.table_memory import TableMemory
 from omnigraph.versioning.staging import open_table
-from omnigraph.write.coverage import fold
+from omnigraph.write.index_fold import fold
 
 SCHEMA = "node P { name: String @key  age: I32? }"
 UPDATE = "query u($n: String, $a: I32) { update P set { age: $a } where name = $n }"

@@ -21,6 +21,7 @@ from omnigraph.errors import (
     StoreFull,
     StoreUnavailable,
 )
+from omnigraph.storage.apply_effects import apply_effect, write_rows
 from omnigraph.storage.decode import decoding
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.effects import (
@@ -40,7 +41,6 @@ from omnigraph.storage.layout import GraphRoot, fnv1a64, manifest_path, tag_name
 from omnigraph.storage.lookup import locate, missing_ids
 from omnigraph.storage.objects import ObjectStore
 from omnigraph.storage.options import s3_options
-from omnigraph.storage.staged import apply_effect, write_rows
 from omnigraph.storage.tables import Table, TableStore
 from omnigraph.storage.tail import EMPTY_TAIL, Tail, pack_hashes
 

@@ -10,12 +10,12 @@ import pytest
 
 from omnigraph import Graph
 from omnigraph.errors import Unsupported
+from omnigraph.storage.apply_effects import fits
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.effects import Compacted, Rewritten
 from omnigraph.storage.layout import GraphRoot
 from omnigraph.storage.lookup import MAX_LISTED, existing_ids, in_list, locate, rows_where_any, tuple_keys
 from omnigraph.storage.objects import ObjectStore
-from omnigraph.storage.staged import fits
 from omnigraph.storage.tables import Table
 from omnigraph.storage.tail import EMPTY_TAIL, MAX_TAIL_HASHES, Tail, key_hash, pack_hashes
 from omnigraph.versioning.staging import open_table

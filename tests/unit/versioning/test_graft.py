@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from omnigraph.api.commits import GraphCommit
-from omnigraph.versioning.graft import Graft
+from omnigraph.versioning.adopted_state import Graft
 from omnigraph.versioning.snapshot import TableEntry
 
 ENTRY = TableEntry(

@@ -13,8 +13,8 @@ from omnigraph import Graph
 from omnigraph.storage import calls
 from omnigraph.storage.failpoints import Point
 from omnigraph.storage.layout import LOCKS
+from omnigraph.versioning.maintenance_plan import maintenance_plan
 from omnigraph.versioning.manifest import ManifestState
-from omnigraph.versioning.upkeep import maintenance_plan
 from tests.support.graphs import crash_at
 
 SCHEMA = "node A { name: String @key }\nnode B { name: String @key }\nnode C { name: String @key }"
@@ -56,7 +56,7 @@ def test_writers_in_turn_take_over_what_the_one_before_left(tmp_path: Path, coun
         for kind, graph in zip("ABC", (first, *others), strict=True):
             put(graph, kind, number)
     for graph in (first, *others):
-        graph.repository.store.wait_for_upkeep()
+        graph.repository.store.wait_for_background_work()
     for number in range(3):
         put(others[0], "B", f"more-{number}")
         put(others[1], "C", f"more-{number}")

@@ -118,7 +118,7 @@ def test_an_unknown_table_reads_as_version_zero(local_graph: Graph) -> None:
 
 
 def test_maintenance_never_fails_a_logical_write(local_graph: Graph, rival: Graph) -> None:
-    from omnigraph.write.coverage import fold
+    from omnigraph.write.index_fold import fold
 
     for i in range(4):
         local_graph.load([person(f"p{i}", i)])
@@ -133,7 +133,7 @@ def test_maintenance_never_fails_a_logical_write(local_graph: Graph, rival: Grap
 
 
 def test_a_fold_that_lost_its_pin_changes_nothing(local_graph: Graph, rival: Graph) -> None:
-    from omnigraph.write.coverage import fold
+    from omnigraph.write.index_fold import fold
 
     for i in range(4):
         local_graph.load([person(f"p{i}")])
@@ -147,7 +147,7 @@ def test_a_fold_that_lost_its_pin_changes_nothing(local_graph: Graph, rival: Gra
 
 def test_a_fold_follows_rows_that_came_beside_it(local_graph: Graph, rival: Graph) -> None:
     """Its work is done once, against the pin it began with; what others added meanwhile stays as it is."""
-    from omnigraph.write.coverage import fold
+    from omnigraph.write.index_fold import fold
 
     for i in range(4):
         local_graph.load([person(f"p{i}", i)])

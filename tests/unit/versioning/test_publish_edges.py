@@ -21,7 +21,7 @@ from omnigraph.errors import (
 )
 from omnigraph.storage import failpoints
 from omnigraph.storage.failpoints import Point
-from omnigraph.versioning.graft import Graft
+from omnigraph.versioning.adopted_state import Graft
 from omnigraph.versioning.publish import next_state
 from omnigraph.versioning.store import Settings, ticks
 from tests.attacks.test_attacks import plan_of

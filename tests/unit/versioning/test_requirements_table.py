@@ -22,12 +22,12 @@ from omnigraph.errors import (
     SchemaMoved,
 )
 from omnigraph.storage import failpoints
+from omnigraph.storage.apply_effects import mask_rows, write_rows
 from omnigraph.storage.effects import AppendRows, Effect, MaskRows, OverwriteRows, ReplaceRows, Reshape, UnwrittenRows
 from omnigraph.storage.failpoints import Point
 from omnigraph.storage.indexes import fold_tail
 from omnigraph.storage.lookup import MAX_LISTED
-from omnigraph.storage.staged import mask_rows, write_rows
-from omnigraph.versioning.graft import Graft
+from omnigraph.versioning.adopted_state import Graft
 from omnigraph.versioning.plan import (
     CardinalityWithin,
     KeysAbsent,
@@ -45,7 +45,7 @@ from omnigraph.versioning.publish import PUBLISHER_RETRY_BUDGET
 from omnigraph.versioning.requirements import rebase
 from omnigraph.versioning.staging import open_table, stage_change, stage_reshape
 from omnigraph.versioning.store import Settings, mint, ticks
-from omnigraph.write.coverage import fold, key_columns
+from omnigraph.write.index_fold import fold, key_columns
 from omnigraph.write.rows import batch_from_rows
 from omnigraph.write.validation import Findings, Places
 from tests.support.fixtures import unflushed

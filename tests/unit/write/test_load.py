@@ -333,7 +333,7 @@ def test_many_one_row_writes_stay_findable(local_graph: Graph, monkeypatch: pyte
     total = 150
     for i in range(total):
         local_graph.load([person(f"p{i}", i), knows(f"p{i}", "p0")])
-    local_graph.repository.store.wait_for_upkeep()
+    local_graph.repository.store.wait_for_background_work()
     for i in (0, 63, 64, 65, 66, 100, total - 1):
         with pytest.raises(KeyConflict):
             local_graph.load([person(f"p{i}")])

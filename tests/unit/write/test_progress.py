@@ -235,9 +235,9 @@ def test_upkeep_exports_and_copies(graph: Graph, tmp_path: Path) -> None:
 def test_indexes_that_are_built_after_a_load(graph: Graph) -> None:
     graph.load({"Person": people(70_000)})
     seen: list[Progress] = []
-    graph.repository.store.wait_for_upkeep(seen.append)
+    graph.repository.store.wait_for_background_work(seen.append)
     assert list(phases(seen)) in (["index"], [])  # it may have been done already
-    graph.repository.store.wait_for_upkeep(seen.append)
+    graph.repository.store.wait_for_background_work(seen.append)
     assert [each.phase for each in seen if each.is_over] in (["index"], [])
 
 

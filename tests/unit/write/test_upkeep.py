@@ -14,13 +14,13 @@ from omnigraph import Graph
 from omnigraph.errors import KeyConflict
 from omnigraph.storage.failpoints import Point
 from omnigraph.versioning.staging import open_table
-from omnigraph.write import coverage
+from omnigraph.write import index_fold
 from tests.attacks.test_attacks import plan_of
 from tests.conftest import SCHEMA
 from tests.support.graphs import while_armed
 from tests.support.rows import person
 
-ROWS = coverage.FOLD_ROWS + 1
+ROWS = index_fold.FOLD_ROWS + 1
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_a_large_load_is_indexed_after_it_returned(graph: Graph) -> None:
     head = load_many(graph)
     with pytest.raises(KeyConflict):
         graph.load([{"type": "P", "data": {"name": "p7"}}])
-    graph.repository.store.wait_for_upkeep()
+    graph.repository.store.wait_for_background_work()
     assert uncovered(graph, "node:P") == 0
     covered = open_table(graph.repository.store, graph.snapshot().tables["node:P"]).index_coverage()
     assert {"id_idx", "code_idx"} <= set(covered), "unique values are looked up by an index"
@@ -65,7 +65,7 @@ def test_writers_that_overtake_a_fold_do_not_starve_it(tmp_path: Path) -> None:
         graph.load([person(f"small{number}")])
     with while_armed({Point.FOLD_COMPACTED: overtake}):
         graph.load({"Person": pa.table({"name": [f"p{i}" for i in range(ROWS)]})})
-        graph.repository.store.wait_for_upkeep()
+        graph.repository.store.wait_for_background_work()
     assert len(folds) == 3, "overtaken twice, then in its turn"
     assert uncovered(graph, "node:Person") == 0
     ages = dict(zip(*graph.rows("node:Person").select(["name", "age"]).to_pydict().values(), strict=True))
@@ -82,22 +82,22 @@ def test_one_thread_of_a_process_folds_a_table(graph: Graph) -> None:
         folding.set()
         release.wait(60)
 
-    first = coverage.FOLD_FRAGMENTS + 2 * coverage.FOLD_STEP
+    first = index_fold.FOLD_FRAGMENTS + 2 * index_fold.FOLD_STEP
     with while_armed({Point.FOLD_COMPACTED: wait}):
         for number in range(first):
             graph.load([{"type": "P", "data": {"name": f"small{number}"}}])
         assert folding.wait(60)
         assert uncovered(graph, "node:P") == first
         release.set()
-        graph.repository.store.wait_for_upkeep()
+        graph.repository.store.wait_for_background_work()
         assert len(folds) == 1
         assert folds[0] is not threading.current_thread()
-        for number in range(coverage.FOLD_FRAGMENTS):
+        for number in range(index_fold.FOLD_FRAGMENTS):
             graph.load([{"type": "P", "data": {"name": f"later{number}"}}])
-        graph.repository.store.wait_for_upkeep()
+        graph.repository.store.wait_for_background_work()
     assert len(folds) == 2
-    assert uncovered(graph, "node:P") < coverage.FOLD_FRAGMENTS
-    assert graph.rows("node:P").num_rows == first + coverage.FOLD_FRAGMENTS
+    assert uncovered(graph, "node:P") < index_fold.FOLD_FRAGMENTS
+    assert graph.rows("node:P").num_rows == first + index_fold.FOLD_FRAGMENTS
 
 
 def test_a_write_while_the_interpreter_ends_leaves_upkeep_to_others(graph: Graph) -> None:
@@ -111,11 +111,11 @@ def last_words():
     for number in range(int(sys.argv[2])):
         graph.load({"P": [{"name": f"last{number}"}]})
 """
-    count = coverage.FOLD_FRAGMENTS + 1
+    count = index_fold.FOLD_FRAGMENTS + 1
     done = subprocess.run([sys.executable, "-c", code, graph.uri, str(count)], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     assert uncovered(graph, "node:P") == count
-    for number in range(coverage.FOLD_STEP):
+    for number in range(index_fold.FOLD_STEP):
         graph.load({"P": [{"name": f"next{number}"}]})
-    graph.repository.store.wait_for_upkeep()
-    assert uncovered(graph, "node:P") < coverage.FOLD_STEP
+    graph.repository.store.wait_for_background_work()
+    assert uncovered(graph, "node:P") < index_fold.FOLD_STEP

@@ -9,7 +9,7 @@ from omnigraph.cli.output import print_json, print_line
 def version(*, json: options.Json = False) -> None:
     """Print the version of the program and of the storage format."""
     from omnigraph import __version__
-    from omnigraph.versioning.stamp import INTERNAL_SCHEMA_VERSION
+    from omnigraph.versioning.format_version import INTERNAL_SCHEMA_VERSION
 
     if json:
         print_json({"version": __version__, "internal_schema_version": INTERNAL_SCHEMA_VERSION})

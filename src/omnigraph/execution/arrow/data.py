@@ -18,7 +18,7 @@ import pyarrow as pa
 from omnigraph.errors import LimitExceeded
 from omnigraph.execution.arrow.expansion import IndexedExpansion, Neighbourhood
 from omnigraph.execution.arrow.governor import Note
-from omnigraph.execution.arrow.pins import LoadedTable, PinCache
+from omnigraph.execution.arrow.pin_cache import LoadedTable, PinCache
 from omnigraph.execution.arrow.text_index import TextIndex
 from omnigraph.execution.arrow.topologies import EdgePins, Topologies
 from omnigraph.execution.arrow.topology import Adjacency, arcs, build_adjacency, joined

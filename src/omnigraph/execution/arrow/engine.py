@@ -25,7 +25,7 @@ from omnigraph.execution.arrow.frame import ONE_ROW, Frame, concat
 from omnigraph.execution.arrow.governor import Governor, Limits, Measured
 from omnigraph.execution.arrow.match import Matcher, scope_of
 from omnigraph.execution.arrow.nearest import indexed_candidates
-from omnigraph.execution.arrow.pins import PinCache
+from omnigraph.execution.arrow.pin_cache import PinCache
 from omnigraph.execution.arrow.rank import codes, groups, ranks, sortable
 from omnigraph.execution.arrow.ranking import Ranking
 from omnigraph.execution.arrow.streaming import Streamed, projected_batches

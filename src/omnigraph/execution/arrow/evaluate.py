@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 
 from omnigraph.datatypes import FLOATS, INTEGERS, PropertyType, Scalar
 from omnigraph.errors import InvalidValue, Unsupported
+from omnigraph.execution.arrow.array_cache import ArrayCache
 from omnigraph.execution.arrow.data import GraphData
 from omnigraph.execution.arrow.frame import Frame
-from omnigraph.execution.arrow.kept import Kept
 from omnigraph.execution.arrow.text_index import TextIndex
 from omnigraph.execution.embedding import EmbeddingProvider, embed_query
 from omnigraph.query import ir
@@ -107,7 +107,7 @@ class Evaluator:
         return expr.var in self._scope.nodes and entity.key == (expr.name,)
 
     @property
-    def kept(self) -> Kept:
+    def kept(self) -> ArrayCache:
         """Where values of whole columns are kept."""
         return self._data.kept
 

@@ -34,7 +34,7 @@ class Measured:
     seconds: float = 0.0
     notes: list[Note] = field(default_factory=list)
 
-    def told(self) -> tuple[str, ...]:
+    def operator_notes(self) -> tuple[str, ...]:
         """The notes in words, each once."""
         return tuple(dict.fromkeys(note if isinstance(note, str) else note() for note in self.notes))
 

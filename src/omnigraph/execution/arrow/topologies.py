@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.execution.arrow.pins import PinCache
-from omnigraph.execution.arrow.texts import Texts
+from omnigraph.execution.arrow.pin_cache import PinCache
+from omnigraph.execution.arrow.text_indexes import Texts
 from omnigraph.execution.arrow.topology import Adjacency, Ends, Ints, arcs, build_adjacency, extended, is_to_one, narrow
 from omnigraph.storage.derived import Derived
 from omnigraph.versioning.snapshot import TableEntry
@@ -156,7 +156,7 @@ class Topologies:
         found: Ends = self._cache.derived((ENDS, *pins.key), load)
         return found
 
-    def settle(self) -> None:
+    def wait_until_kept(self) -> None:
         """Wait until everything that is worth keeping is in the store."""
         with self._lock:
             waiting, self._pending = self._pending, []

@@ -32,9 +32,9 @@ from omnigraph.execution.spark.columns import (
 from omnigraph.execution.spark.grouping import grouped
 from omnigraph.execution.spark.match import NOTHING_BOUND, Bound, Matcher, schema_of
 from omnigraph.execution.spark.ranking import ranked
-from omnigraph.execution.spark.refusals import refusal_in
 from omnigraph.execution.spark.scans import Source
-from omnigraph.execution.spark.searching import on_driver
+from omnigraph.execution.spark.search import on_driver
+from omnigraph.execution.spark.task_errors import refusal_in
 from omnigraph.execution.spark.tasks import Computation, kind_of
 from omnigraph.query import ir
 from omnigraph.query.plan import QueryPlan

@@ -16,8 +16,8 @@ from omnigraph.execution.arrow.evaluate import Request
 from omnigraph.execution.arrow.governor import Governor
 from omnigraph.execution.arrow.ranking import ranking_key, worth
 from omnigraph.execution.spark.columns import id_of, is_of_node, search_of, type_of
-from omnigraph.execution.spark.match import Bound, filtered, settled
-from omnigraph.execution.spark.searching import fixed
+from omnigraph.execution.spark.match import Bound, checkpointed, filtered
+from omnigraph.execution.spark.search import fixed
 from omnigraph.execution.spark.versions import create_frame
 from omnigraph.query import ir
 
@@ -45,7 +45,7 @@ def _is_ranked(score: ir.Nearest | ir.Bm25) -> Column:
 
 
 def _fused(bound: Bound, score: ir.Rrf, request: Request, limit: int | None, governor: Governor) -> Bound:
-    bound = settled(bound)
+    bound = checkpointed(bound)
     assert bound.rows is not None
     name, var, arms = search_of(score), score.left.var, (score.left, score.right)
     node = [type_of(var), id_of(var)]

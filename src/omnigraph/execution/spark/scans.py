@@ -23,7 +23,7 @@ from omnigraph.execution.spark.columns import (
     type_of,
 )
 from omnigraph.execution.spark.frames import spark_arrow_type
-from omnigraph.execution.spark.searching import (
+from omnigraph.execution.spark.search import (
     COUNTED,
     Measuring,
     Searching,

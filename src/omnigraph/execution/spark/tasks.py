@@ -16,7 +16,7 @@ from omnigraph import errors
 from omnigraph.execution.arrow.evaluate import Evaluator, Request, Scope
 from omnigraph.execution.spark.columns import Kinds, bases, columns_of, frame_of, stored, values_of
 from omnigraph.execution.spark.frames import spark_arrow_type
-from omnigraph.execution.spark.refusals import TaskRefusal
+from omnigraph.execution.spark.task_errors import TaskRefusal
 from omnigraph.query import ir
 
 _NO_SCOPE = Scope({}, {})

@@ -96,7 +96,7 @@ def _is_text_encoding(name: str) -> bool:
 PLAIN = CsvDialect()
 
 
-def settled(dialect: CsvDialect, head: bytes, path: str) -> tuple[CsvDialect, Mapping[str, str]]:
+def resolve_dialect(dialect: CsvDialect, head: bytes, path: str) -> tuple[CsvDialect, Mapping[str, str]]:
     """The dialect with a delimiter and an encoding, and those of them that were sniffed and are not the usual ones."""
     sniffed: dict[str, str] = {}
     if dialect.encoding is None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 
 from omnigraph.errors import DataError, LimitExceeded, Violation
-from omnigraph.write.inputs.csv_dialect import HEAD_BYTES, UTF_8, CsvDialect, settled
+from omnigraph.write.inputs.csv_dialect import HEAD_BYTES, UTF_8, CsvDialect, resolve_dialect
 from omnigraph.write.inputs.csv_records import MAX_RECORD_BYTES, Records, split_records, utf8_pieces
 from omnigraph.write.validation import Findings
 
@@ -25,7 +25,7 @@ def csv_tables(
     opened: Callable[[], Any], dialect: CsvDialect, path: str, found: Findings, block_bytes: int | None = None
 ) -> Iterator[tuple[pa.Table, Sequence[int]]]:
     """The rows of a file and the line of each. Rows that are torn are noted and left out."""
-    dialect = settled_dialect(opened, dialect, path)
+    dialect = dialect_of_file(opened, dialect, path)
     with opened() as stream:
         for block in _one_ahead(_read_blocks(stream, dialect, path, block_bytes or BLOCK_BYTES)):
             for each in block.wrong:
@@ -74,7 +74,7 @@ def csv_columns(opened: Callable[[], Any], dialect: CsvDialect, path: str = "the
     """The columns of a file; none where it is empty."""
     if dialect.names:
         return list(dialect.names)
-    dialect = settled_dialect(opened, dialect, path)
+    dialect = dialect_of_file(opened, dialect, path)
     with opened() as stream:
         for records in _blocks(stream, dialect, path, BLOCK_BYTES):
             names, _ = _columns(records, dialect, path)
@@ -83,12 +83,12 @@ def csv_columns(opened: Callable[[], Any], dialect: CsvDialect, path: str = "the
     return []
 
 
-def settled_dialect(opened: Callable[[], Any], dialect: CsvDialect, path: str) -> CsvDialect:
+def dialect_of_file(opened: Callable[[], Any], dialect: CsvDialect, path: str) -> CsvDialect:
     """The dialect with the delimiter and the encoding that the file begins with."""
     if dialect.delimiter is not None and dialect.encoding is not None:
         return dialect
     with opened() as stream:
-        return settled(dialect, bytes(stream.read(HEAD_BYTES)), path)[0]
+        return resolve_dialect(dialect, bytes(stream.read(HEAD_BYTES)), path)[0]
 
 
 def _blocks(stream: Any, dialect: CsvDialect, path: str, block_bytes: int) -> Iterator[Records]:

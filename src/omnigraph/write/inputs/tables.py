@@ -13,7 +13,7 @@ import pyarrow.orc as orc
 import pyarrow.parquet as pq
 
 from omnigraph.errors import DataError
-from omnigraph.write.inputs.csv_dialect import HEAD_BYTES, PLAIN, CsvDialect, settled
+from omnigraph.write.inputs.csv_dialect import HEAD_BYTES, PLAIN, CsvDialect, resolve_dialect
 from omnigraph.write.inputs.csv_files import csv_columns, csv_tables
 from omnigraph.write.inputs.locations import locate
 from omnigraph.write.inputs.meter import Meter
@@ -68,14 +68,14 @@ def open_file(part: FilePart) -> Any:
     return place.filesystem.open_input_file(place.path)
 
 
-def settled_part(part: FilePart) -> tuple[FilePart, Mapping[str, str]]:
+def resolve_part(part: FilePart) -> tuple[FilePart, Mapping[str, str]]:
     """A part with what its first bytes say where the caller does not, and what of it was sniffed.
 
     A file called `.json` that begins with an array, or with an object that spreads over lines, is no JSON lines.
     """
     if part.format == CSV and (part.dialect.delimiter is None or part.dialect.encoding is None):
         with open_stream(part) as stream:
-            dialect, sniffed = settled(part.dialect, bytes(stream.read(HEAD_BYTES)), part.path)
+            dialect, sniffed = resolve_dialect(part.dialect, bytes(stream.read(HEAD_BYTES)), part.path)
         return replace(part, dialect=dialect), sniffed
     if part.format == JSONL and part.path.lower().split(".json")[-1] in ("", *_COMPRESSED):
         with open_stream(part) as stream:

@@ -74,7 +74,7 @@ def _distinct(column: pa.ChunkedArray, nodes: pa.Array | None) -> pa.Array:
     if len(nodes) * _FEW_TIMES < len(column):
         ids = pc.unique(column)
         return ids.filter(pc.invert(pc.is_in(ids, value_set=nodes)))
-    known = pc.is_in(column, value_set=nodes)  # looking ids up is cheaper than gathering them
+    known = pc.is_in(column, value_set=nodes)  # looking ids up is cheaper than commit_queue them
     return pc.unique(column.slice(0, 0) if pc.all(known).as_py() else column.filter(pc.invert(known)))
 
 

@@ -33,22 +33,22 @@ from omnigraph.api.write_requests import (
 from omnigraph.errors import InvalidArgument
 from omnigraph.local.engines import find_engine
 from omnigraph.local.graph_state import Handlers, LocalGraph
+from omnigraph.maintenance.backup import copy_graph
 from omnigraph.maintenance.cleanup import CleanupPolicy, cleanup
-from omnigraph.maintenance.copying import copy_graph
 from omnigraph.maintenance.fsck import fsck
 from omnigraph.maintenance.indices import ensure_indices, index_status
 from omnigraph.maintenance.optimize import optimize
 from omnigraph.maintenance.repair import repair
 from omnigraph.maintenance.stats import stats
 from omnigraph.storage.compaction import TARGET_ROWS
-from omnigraph.storage.crew import HERE, Crew
 from omnigraph.storage.layout import GraphRoot
+from omnigraph.storage.maintenance_tasks import LOCAL_POOL, TaskPool
 
 
 def build_indexes(graph: LocalGraph, request: EnsureIndices, _: Listener | None) -> IndexReport:
     """Build or extend every index that the schema asks for."""
-    crew = _crew(graph, request.engine)
-    return ensure_indices(graph.repository, request.branch, actor=request.actor, crew=crew)
+    pool = _pool(graph, request.engine)
+    return ensure_indices(graph.repository, request.branch, actor=request.actor, pool=pool)
 
 
 def list_indexes(graph: LocalGraph, request: GetIndexStatus, _: Listener | None) -> tuple[IndexStatus, ...]:
@@ -60,13 +60,13 @@ def optimize_tables(graph: LocalGraph, request: OptimizeTables, progress: Listen
     """Merge small fragments, drop deleted rows and extend indexes."""
     return optimize(
         graph.repository, request.branch, actor=request.actor, target_rows=request.target_rows or TARGET_ROWS,
-        auto=request.auto, dry_run=request.dry_run, pace=graph.pace, crew=_crew(graph, request.engine, progress),
+        auto=request.auto, dry_run=request.dry_run, pace=graph.pace, pool=_pool(graph, request.engine, progress),
         progress=progress,
     )  # fmt: skip
 
 
-def _crew(graph: LocalGraph, engine: Engine, progress: Listener | None = None) -> Crew:
-    return HERE if engine in ("arrow", "auto") else find_engine(engine).crew(graph.store.root.uri, progress)
+def _pool(graph: LocalGraph, engine: Engine, progress: Listener | None = None) -> TaskPool:
+    return LOCAL_POOL if engine in ("arrow", "auto") else find_engine(engine).pool(graph.store.root.uri, progress)
 
 
 def back_up(graph: LocalGraph, request: BackUp, progress: Listener | None) -> CopyReport:

@@ -18,7 +18,7 @@ _VERSION, _FILE = b"version", b"file"
 
 
 @dataclass(frozen=True, slots=True)
-class Handover:
+class PublishedRows:
     """The rows of a version, and the name of the data file that holds them, which no other rows ever have."""
 
     version: int
@@ -35,7 +35,7 @@ class Handover:
         return content
 
     @classmethod
-    def from_bytes(cls, content: bytes | None, version: int) -> Handover | None:
+    def from_bytes(cls, content: bytes | None, version: int) -> PublishedRows | None:
         """What was left, if it is of this format and of `version` or a later one."""
         if content is None:
             return None

@@ -14,7 +14,14 @@ from omnigraph import Graph
 from omnigraph.errors import KeyConflict, OmnigraphError, OutcomeUnknown, StorageError
 from omnigraph.storage import failpoints
 from omnigraph.storage.failpoints import Point
-from omnigraph.versioning.group import MAX_CLAIMS, MAX_MEMBERS, Claims, Gathering, claims_of, is_groupable
+from omnigraph.versioning.group_commit import (
+    MAX_MEMBERS,
+    MAX_WRITE_SET,
+    CommitQueue,
+    WriteSet,
+    is_groupable,
+    write_set_of,
+)
 from omnigraph.versioning.plan import (
     CardinalityWithin,
     KeysAbsent,
@@ -37,13 +44,13 @@ edge Knows: Person -> Person @card(0..3)
 """
 
 
-def demand(requirement: Requirement) -> Claims:
+def demand(requirement: Requirement) -> WriteSet:
     """The claims of a plan that has one requirement and no effect."""
     plan = PublishPlan(
         commit_id="x", branch="main", native_branch=None, base_version=1, base_head="y", kind="load", schema_hash="z",
         changes=(), pins={}, requirements=(requirement,),
     )  # fmt: skip
-    return claims_of(plan)
+    return write_set_of(plan)
 
 
 P, K = "node:Person", "edge:Knows"
@@ -68,8 +75,8 @@ PAIRS: list[tuple[Requirement, Requirement, bool]] = [
 @pytest.mark.parametrize(("one", "other", "meet"), PAIRS)
 def test_claims_of_two_requirements(one: Requirement, other: Requirement, meet: bool) -> None:
     """Whichever is first."""
-    assert demand(one).meets(demand(other)) is meet
-    assert demand(other).meets(demand(one)) is meet
+    assert demand(one).conflicts_with(demand(other)) is meet
+    assert demand(other).conflicts_with(demand(one)) is meet
 
 
 def test_claims_of_effects(local_graph: Graph) -> None:
@@ -77,15 +84,15 @@ def test_claims_of_effects(local_graph: Graph) -> None:
     update = plan_of(local_graph, "c", replaces=True)
     strict = replace(other, requirements=(Unmoved(P),))
     edge = replace(insert, changes=(), requirements=(KeysPresent(P, ("c",)),))
-    assert not claims_of(insert).meets(claims_of(other))
-    assert claims_of(update).meets(claims_of(plan_of(local_graph, "c", replaces=True)))
-    assert claims_of(update).meets(claims_of(edge)), "an edge at a row that is replaced or removed"
-    assert claims_of(edge).meets(claims_of(update)), "in either order"
+    assert not write_set_of(insert).conflicts_with(write_set_of(other))
+    assert write_set_of(update).conflicts_with(write_set_of(plan_of(local_graph, "c", replaces=True)))
+    assert write_set_of(update).conflicts_with(write_set_of(edge)), "an edge at a row that is replaced or removed"
+    assert write_set_of(edge).conflicts_with(write_set_of(update)), "in either order"
     for one, two in ((strict, insert), (insert, strict)):
-        assert claims_of(one).meets(claims_of(two)), "a table that must not move is not shared with a write to it"
-    together = claims_of(insert) | claims_of(other)
-    assert together.meets(claims_of(plan_of(local_graph, "b")))
-    assert (claims_of(edge) | claims_of(insert)).meets(claims_of(update)), "what is kept stays claimed"
+        assert write_set_of(one).conflicts_with(write_set_of(two)), "a table that must not move"
+    together = write_set_of(insert) | write_set_of(other)
+    assert together.conflicts_with(write_set_of(plan_of(local_graph, "b")))
+    assert (write_set_of(edge) | write_set_of(insert)).conflicts_with(write_set_of(update)), "what is kept stays"
 
 
 def test_what_goes_alone(local_graph: Graph) -> None:
@@ -102,11 +109,11 @@ def test_what_goes_alone(local_graph: Graph) -> None:
         "two tables": replace(plan, changes=plan.changes * 2),
         "nothing": replace(plan, changes=()),
         "strict update": replace(update, rebase_updates=False),
-        "many": replace(plan, requirements=(KeysPresent(P, tuple(map(str, range(MAX_CLAIMS + 1)))),)),
+        "many": replace(plan, requirements=(KeysPresent(P, tuple(map(str, range(MAX_WRITE_SET + 1)))),)),
     }
     assert {name for name, each in alone.items() if is_groupable(each)} == set()
-    assert is_groupable(replace(plan, requirements=(KeysPresent(P, tuple(map(str, range(MAX_CLAIMS)))),)))
-    half = tuple(map(str, range(MAX_CLAIMS // 2 + 1)))
+    assert is_groupable(replace(plan, requirements=(KeysPresent(P, tuple(map(str, range(MAX_WRITE_SET)))),)))
+    half = tuple(map(str, range(MAX_WRITE_SET // 2 + 1)))
     assert not is_groupable(replace(plan, requirements=(KeysPresent(P, half), KeysAbsent(P, half)))), "all together"
 
 
@@ -140,7 +147,7 @@ def together(
     with tip.turn_here():
         for number, thread in enumerate(threads):
             thread.start()
-            while len(tip.gathering._waiting) <= number:  # one joins after the other, so the first one leads
+            while len(tip.commit_queue._waiting) <= number:  # one joins after the other, so the first one leads
                 thread.join(0.001)
                 assert thread.is_alive(), results
         meanwhile()
@@ -194,39 +201,39 @@ def test_a_deleted_node_and_an_edge_at_it_do_not_share_a_commit(graph: Graph) ->
 
 def test_plans_that_meet_are_never_composed(graph: Graph) -> None:
     """The plans themselves, without what callers do about a conflict."""
-    gathering = Gathering(wait=0.0, near=0.0)
+    commit_queue = CommitQueue(wait=0.0, near=0.0)
     removal = plan_of(graph, "ann", replaces=True)
     incident = replace(plan_of(graph, "x"), requirements=(KeysPresent(P, ("ann",)),))
     for one, two in ((removal, incident), (incident, removal)):
-        first, second = gathering.join(one), gathering.join(two)
-        assert gathering.take(first) == [first]
-        assert gathering.take(second) == [second]
+        first, second = commit_queue.enqueue(one), commit_queue.enqueue(two)
+        assert commit_queue.take_group(first) == [first]
+        assert commit_queue.take_group(second) == [second]
 
 
 def test_each_member_is_compared_with_all_before_it(graph: Graph) -> None:
     """Also with what those rely on, and not only with the first."""
-    gathering = Gathering(wait=0.0, near=0.0)
-    same = [gathering.join(plan) for plan in (plan_of(graph, "a"), plan_of(graph, "b"), plan_of(graph, "b"))]
-    assert gathering.take(same[0]) == same[:2]
-    assert gathering.take(same[2]) == same[2:]
+    commit_queue = CommitQueue(wait=0.0, near=0.0)
+    same = [commit_queue.enqueue(plan) for plan in (plan_of(graph, "a"), plan_of(graph, "b"), plan_of(graph, "b"))]
+    assert commit_queue.take_group(same[0]) == same[:2]
+    assert commit_queue.take_group(same[2]) == same[2:]
     edge = replace(plan_of(graph, "x"), requirements=(KeysPresent(P, ("ann",)),))
     plans = (plan_of(graph, "a"), edge, plan_of(graph, "ann", replaces=True))
-    members = [gathering.join(plan) for plan in plans]
-    assert gathering.take(members[0]) == members[:2]
+    members = [commit_queue.enqueue(plan) for plan in plans]
+    assert commit_queue.take_group(members[0]) == members[:2]
 
 
 def test_other_authors_wait_for_a_commit_of_their_own(graph: Graph) -> None:
-    gathering = Gathering(wait=0.0, near=0.0)
+    commit_queue = CommitQueue(wait=0.0, near=0.0)
     plan = plan_of(graph, "a")
     others = [
         replace(plan_of(graph, "b"), actor="other"), replace(plan_of(graph, "c"), kind="mutate"),
         replace(plan_of(graph, "d"), message="other"), replace(plan_of(graph, "e"), schema_hash="other"),
     ]  # fmt: skip
-    first, *rest = (gathering.join(each) for each in (plan, *others))
-    friend = gathering.join(plan_of(graph, "f"))
-    assert gathering.take(first) == [first, friend]
-    gathering.leave(rest[0])
-    assert gathering._waiting == rest[1:]
+    first, *rest = (commit_queue.enqueue(each) for each in (plan, *others))
+    friend = commit_queue.enqueue(plan_of(graph, "f"))
+    assert commit_queue.take_group(first) == [first, friend]
+    commit_queue.dequeue(rest[0])
+    assert commit_queue._waiting == rest[1:]
 
 
 def test_an_unknown_outcome_is_unknown_to_every_member(graph: Graph) -> None:

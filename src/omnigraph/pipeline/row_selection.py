@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 from omnigraph.datatypes import whole
 from omnigraph.errors import DataError, InvalidValue, JobError, OmnigraphError, StorageError, Violation
 from omnigraph.errors.base import shown
-from omnigraph.execution.spark.refusals import TaskRefusal
+from omnigraph.execution.spark.task_errors import TaskRefusal
 from omnigraph.execution.spark.versions import spark_schema
 from omnigraph.pipeline.reading import parsed_rows
 from omnigraph.pipeline.rejects import with_row

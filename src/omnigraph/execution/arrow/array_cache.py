@@ -19,7 +19,7 @@ _OFTEN = 2
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-class Kept:
+class ArrayCache:
     """Arrays by key. Safe to share between threads."""
 
     def __init__(self, max_bytes: int = _MAX_BYTES, budget: CacheBudget | None = None) -> None:

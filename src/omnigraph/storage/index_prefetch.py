@@ -19,7 +19,7 @@ from omnigraph.storage.tables import KEY_INDEX, Table
 _log = logging.getLogger(__name__)
 
 
-class IndexWarming:
+class IndexPrefetch:
     """Reads key indexes that are used often, on a local disk, each segment once into the cache of an open graph.
 
     `patience`: lookups in one version before its index is worth reading. Segments of up to `few` rows are not, nor is

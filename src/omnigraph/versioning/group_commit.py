@@ -19,8 +19,8 @@ import pyarrow as pa
 
 from omnigraph.api.commits import LOGICAL, GraphCommit
 from omnigraph.errors import OmnigraphError
+from omnigraph.storage.apply_effects import write_rows
 from omnigraph.storage.effects import AppendRows, Effect, ReplaceRows, UnwrittenRows
-from omnigraph.storage.staged import write_rows
 from omnigraph.storage.tables import Table
 from omnigraph.versioning.manifest import ManifestState
 from omnigraph.versioning.plan import (
@@ -38,7 +38,7 @@ from omnigraph.versioning.staging import open_table, stage_change
 from omnigraph.versioning.store import GraphStore, ticks
 
 MAX_MEMBERS = 64
-MAX_CLAIMS = 1_000
+MAX_WRITE_SET = 1_000
 Authorship = tuple[str | None, str, str | None, str]
 """Actor, kind, message and schema. One commit has one of each."""
 
@@ -48,19 +48,19 @@ class Member:
 
     def __init__(self, plan: PublishPlan) -> None:
         self.plan = plan
-        self.claims = claims_of(plan)
+        self.write_set = write_set_of(plan)
         self.authorship: Authorship = (plan.actor, plan.kind, plan.message, plan.schema_hash)
         self._commit: GraphCommit | None = None
         self._error: OmnigraphError | None = None
 
     @property
-    def settled(self) -> bool:
+    def is_done(self) -> bool:
         """Whether somebody has published or refused it."""
         return self._commit is not None or self._error is not None
 
-    def settle(self, publish: Callable[[PublishPlan], GraphCommit]) -> None:
+    def publish_alone(self, publish: Callable[[PublishPlan], GraphCommit]) -> None:
         """Publish it and keep what comes of it, unless that has been done."""
-        if self.settled:
+        if self.is_done:
             return
         try:
             self._commit = publish(self.plan)
@@ -83,69 +83,69 @@ class Member:
         return self._commit
 
 
-class Gathering:
+class CommitQueue:
     """Plans that wait for their turn at one branch, and small writes of this process that will soon be among them."""
 
     def __init__(self, wait: float, near: float) -> None:
         """`wait`: seconds for which whoever publishes waits at most. `near`: for which a write counts as coming."""
         self._wait, self._near = wait, near
         self._waiting: list[Member] = []
-        self._coming: dict[int, tuple[Authorship, float]] = {}
+        self._announced: dict[int, tuple[Authorship, float]] = {}
         self._lock = threading.Lock()
-        self._all_came = threading.Condition(self._lock)
+        self._none_left = threading.Condition(self._lock)
 
     @contextmanager
-    def coming(self, authorship: Authorship) -> Iterator[None]:
+    def announce_write(self, authorship: Authorship) -> Iterator[None]:
         """Around a small write: whoever publishes waits a moment for it, until it joins, passes by or fails."""
         with self._lock:
-            self._coming[threading.get_ident()] = (authorship, time.monotonic())
+            self._announced[threading.get_ident()] = (authorship, time.monotonic())
         try:
             yield
         finally:
-            self.pass_by()
+            self.withdraw_announcement()
 
-    def pass_by(self) -> None:
+    def withdraw_announcement(self) -> None:
         """What this thread prepares will not join."""
         with self._lock:
-            self._came()
+            self._forget_announcement()
 
-    def join(self, plan: PublishPlan) -> Member:
+    def enqueue(self, plan: PublishPlan) -> Member:
         """Wait among the others."""
         member = Member(plan)
         with self._lock:
             self._waiting.append(member)
-            self._came()
+            self._forget_announcement()
         return member
 
-    def _came(self) -> None:
-        came = self._coming.pop(threading.get_ident(), None)
-        if came is not None and all(authorship != came[0] for authorship, _ in self._coming.values()):
-            self._all_came.notify_all()
+    def _forget_announcement(self) -> None:
+        came = self._announced.pop(threading.get_ident(), None)
+        if came is not None and all(authorship != came[0] for authorship, _ in self._announced.values()):
+            self._none_left.notify_all()
 
-    def linger(self, member: Member) -> None:
+    def wait_for_members(self, member: Member) -> None:
         """Wait for those who come and could share its commit: it costs the same for many. Never for long."""
         with self._lock:
-            self._all_came.wait_for(lambda: not self._is_somebody_near(member.authorship), self._wait)
+            self._none_left.wait_for(lambda: not self._is_member_near(member.authorship), self._wait)
 
-    def _is_somebody_near(self, wanted: Authorship) -> bool:
+    def _is_member_near(self, wanted: Authorship) -> bool:
         """Somebody who has been preparing for long meets something slow: an embedding, a store far away."""
         now = time.monotonic()
-        return any(mine == wanted and now - begun < self._near for mine, begun in self._coming.values())
+        return any(mine == wanted and now - begun < self._near for mine, begun in self._announced.values())
 
-    def take(self, first: Member) -> list[Member]:
+    def take_group(self, first: Member) -> list[Member]:
         """A member and those after it that can share its commit; they wait no longer."""
         with self._lock:
-            chosen, claims = [first], first.claims
+            chosen, write_set = [first], first.write_set
             for other in self._waiting:
                 if other is not first and len(chosen) < MAX_MEMBERS and other.authorship == first.authorship:
-                    if claims.meets(other.claims):
+                    if write_set.conflicts_with(other.write_set):
                         continue
                     chosen.append(other)
-                    claims = claims | other.claims
+                    write_set = write_set | other.write_set
             self._waiting = [each for each in self._waiting if each not in chosen]
         return chosen
 
-    def leave(self, member: Member) -> None:
+    def dequeue(self, member: Member) -> None:
         """Stop waiting, for whatever reason."""
         with self._lock:
             if member in self._waiting:
@@ -153,20 +153,20 @@ class Gathering:
 
 
 @dataclass(frozen=True, slots=True)
-class Claims:
+class WriteSet:
     """What a plan needs for itself, and what it needs to stay as it is."""
 
     own: frozenset[Hashable]
     kept: frozenset[Hashable]
 
-    def meets(self, other: Claims) -> bool:
+    def conflicts_with(self, other: WriteSet) -> bool:
         """Whether the order of two plans could matter."""
         return not (
             self.own.isdisjoint(other.own) and self.own.isdisjoint(other.kept) and self.kept.isdisjoint(other.own)
         )
 
-    def __or__(self, other: Claims) -> Claims:
-        return Claims(self.own | other.own, self.kept | other.kept)
+    def __or__(self, other: WriteSet) -> WriteSet:
+        return WriteSet(self.own | other.own, self.kept | other.kept)
 
 
 def is_groupable(plan: PublishPlan) -> bool:
@@ -182,10 +182,10 @@ def is_groupable(plan: PublishPlan) -> bool:
     if replaced and not plan.rebase_updates:
         return False
     sizes = (len(value) for r in plan.requirements for value in (getattr(r, n, ()) for n in ("ids", "values", "added")))
-    return sum(sizes) + len(replaced) <= MAX_CLAIMS
+    return sum(sizes) + len(replaced) <= MAX_WRITE_SET
 
 
-def claims_of(plan: PublishPlan) -> Claims:
+def write_set_of(plan: PublishPlan) -> WriteSet:
     """The claims of a plan's effects and requirements."""
     own: set[Hashable] = set()
     kept: set[Hashable] = set()
@@ -197,7 +197,7 @@ def claims_of(plan: PublishPlan) -> Claims:
         mine, shared = _claimed(requirement)
         own.update(mine)
         kept.update(shared)
-    return Claims(frozenset(own), frozenset(kept))
+    return WriteSet(frozenset(own), frozenset(kept))
 
 
 def _claimed(requirement: Requirement) -> tuple[Iterable[Hashable], Iterable[Hashable]]:

@@ -39,7 +39,7 @@ def clone(
     json: options.Json = False,
 ) -> None:
     """Make a graph of its own from another one, with its branches, tags and kept versions."""
-    from omnigraph.maintenance.copying import copy_graph
+    from omnigraph.maintenance.backup import copy_graph
     from omnigraph.storage.layout import GraphRoot
 
     graph = options.open_to_read(source)

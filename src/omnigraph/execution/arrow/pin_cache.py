@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.datatypes import whole
-from omnigraph.execution.arrow.kept import Kept
+from omnigraph.execution.arrow.array_cache import ArrayCache
 from omnigraph.storage.bounded_cache import BoundedCache, memory_of
 from omnigraph.storage.lookup import in_list
 from omnigraph.storage.tables import Table
@@ -143,7 +143,7 @@ class PinCache:
         self._tables: BoundedCache[tuple[str, int], LoadedTable] = BoundedCache(_MAX_PINS)
         self._columns: BoundedCache[Hashable, Any] = BoundedCache(budget=budget, size_of=memory_of)
         self._derived: BoundedCache[Hashable, Any] = BoundedCache(_MAX_PINS, budget=budget, size_of=memory_of)
-        self.kept = Kept(budget=budget)
+        self.kept = ArrayCache(budget=budget)
 
     def table(self, entry: TableEntry) -> LoadedTable:
         """The loaded table of a pin."""

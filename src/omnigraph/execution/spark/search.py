@@ -20,7 +20,7 @@ from omnigraph.execution.arrow.frame import Frame
 from omnigraph.execution.arrow.text_index import NO_DOCUMENTS, Collection, TextIndex
 from omnigraph.execution.embedding import provider_from_env
 from omnigraph.execution.spark.columns import Kinds, Search
-from omnigraph.execution.spark.refusals import TaskRefusal
+from omnigraph.execution.spark.task_errors import TaskRefusal
 from omnigraph.query import ir
 from omnigraph.schema.catalog import NodeType
 

@@ -23,8 +23,8 @@ from omnigraph.datatypes import whole
 from omnigraph.pipeline.buckets import BUCKETS, VALUE, CutFile, Piece, Stream, cut, read_pieces
 from omnigraph.pipeline.restaging import Restaged, keep_rows
 from omnigraph.pipeline.staging import StagedPart, StagedSplit, StageJob
-from omnigraph.storage.staged import row_batches
-from omnigraph.write.duplicates import can_repeat, content_columns, content_digests
+from omnigraph.storage.apply_effects import row_batches
+from omnigraph.write.edge_duplicates import can_repeat, content_columns, content_digests
 from omnigraph.write.load import OVERWRITE
 from omnigraph.write.transaction import WriteTxn
 

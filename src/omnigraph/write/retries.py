@@ -16,7 +16,7 @@ _REPREPARE_LIMIT = 32
 
 
 @contextlib.contextmanager
-def one_by_one(store: GraphStore, is_small: bool) -> Iterator[None]:
+def serialize_preparation(store: GraphStore, is_small: bool) -> Iterator[None]:
     """Around the preparation of a write that takes a moment, most of it Python: few rows, on a local disk.
 
     Threads that do it at the same time take the interpreter from each other, and from the one that publishes. Nothing
@@ -30,7 +30,7 @@ def one_by_one(store: GraphStore, is_small: bool) -> Iterator[None]:
             store.preparing.release()
 
 
-def reprepared(attempt: Callable[[bool], T], *, fresh_first: bool) -> T:
+def retry_on_conflict(attempt: Callable[[bool], T], *, fresh_first: bool) -> T:
     """Inserts and upserts mean the same on a branch that moved: validate and stage again, a bounded number of times.
 
     An insert may begin with a state that is some seconds old, because the publish repeats its checks; what such a

@@ -12,9 +12,9 @@ import pytest
 from omnigraph import Graph
 from omnigraph.storage import failpoints
 from omnigraph.storage.failpoints import Point
-from omnigraph.versioning.group import Authorship, Gathering, Member
+from omnigraph.versioning.group_commit import Authorship, CommitQueue, Member
 from omnigraph.versioning.store import Settings
-from omnigraph.write import attempts
+from omnigraph.write import retries
 from tests.attacks.test_attacks import plan_of
 from tests.support.graphs import SMALL, knows, people
 
@@ -38,8 +38,8 @@ def member(graph: Graph) -> Member:
 class Comer:
     """A write of another thread that is being prepared until it is told how to go on."""
 
-    def __init__(self, gathering: Gathering, authorship: Authorship) -> None:
-        self._gathering, self._authorship = gathering, authorship
+    def __init__(self, commit_queue: CommitQueue, authorship: Authorship) -> None:
+        self._gathering, self._authorship = commit_queue, authorship
         self._act: Callable[[], object] = lambda: None
         self._told, self._begun = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run)
@@ -47,11 +47,11 @@ class Comer:
         self._begun.wait()
 
     def _run(self) -> None:
-        with self._gathering.coming(self._authorship):
+        with self._gathering.announce_write(self._authorship):
             self._begun.set()
             self._told.wait()
             self._act()
-            if self._act == self._gathering.pass_by:
+            if self._act == self._gathering.withdraw_announcement:
                 self._told.clear()
                 self._told.wait()  # still busy, but nobody waits for it
 
@@ -65,35 +65,39 @@ class Comer:
             self._thread.join(0.01)
 
 
-def lingering(gathering: Gathering, member: Member) -> threading.Thread:
-    thread = threading.Thread(target=gathering.linger, args=(member,))
+def lingering(commit_queue: CommitQueue, member: Member) -> threading.Thread:
+    thread = threading.Thread(target=commit_queue.wait_for_members, args=(member,))
     thread.start()
     return thread
 
 
 @pytest.mark.parametrize("how", ["joins", "passes by", "ends"])
 def test_it_waits_until_the_other_joins_passes_by_or_ends(graph: Graph, member: Member, how: str) -> None:
-    gathering = Gathering(LONG, LONG)
+    commit_queue = CommitQueue(LONG, LONG)
     theirs = plan_of(graph, "theirs")
     with ExitStack() as stack:
-        comer = Comer(gathering, member.authorship)
+        comer = Comer(commit_queue, member.authorship)
         stack.callback(comer.end)
-        waiting = lingering(gathering, member)
+        waiting = lingering(commit_queue, member)
         waiting.join(0.05)
         assert waiting.is_alive(), "somebody is on the way"
-        comer.go_on({"joins": lambda: gathering.join(theirs), "passes by": gathering.pass_by}.get(how, lambda: None))
+        comer.go_on(
+            {"joins": lambda: commit_queue.enqueue(theirs), "passes by": commit_queue.withdraw_announcement}.get(
+                how, lambda: None
+            )
+        )
         waiting.join(LONG / 2)
         assert not waiting.is_alive()
-    assert [each.plan for each in gathering.take(member)[1:]] == ([theirs] if how == "joins" else [])
+    assert [each.plan for each in commit_queue.take_group(member)[1:]] == ([theirs] if how == "joins" else [])
 
 
 @pytest.mark.parametrize("why", ["of another author", "takes long", "for a while only"])
 def test_it_does_not_wait_until_everybody_is_there(member: Member, why: str) -> None:
     wait = 0.01 if why == "for a while only" else LONG
-    gathering = Gathering(wait, near=0.0 if why == "takes long" else LONG)
+    commit_queue = CommitQueue(wait, near=0.0 if why == "takes long" else LONG)
     author = "somebody else" if why == "of another author" else member.authorship[0]
-    comer = Comer(gathering, (author, *member.authorship[1:]))
-    waiting = lingering(gathering, member)
+    comer = Comer(commit_queue, (author, *member.authorship[1:]))
+    waiting = lingering(commit_queue, member)
     waiting.join(LONG / 2)
     assert not waiting.is_alive()
     comer.end()
@@ -105,12 +109,12 @@ def test_a_write_alone_waits_for_nobody_and_leaves_no_trace(graph: Graph) -> Non
     graph.mutate('query q() { insert Person { name: "dan" } }')
     with pytest.raises(Exception, match="ann"):
         graph.load({"Person": people("ann")})
-    assert graph.repository.tips.of("main", None).gathering._coming == {}
+    assert graph.repository.tips.of("main", None).commit_queue._coming == {}
 
 
 def test_writes_of_several_tables_keep_nobody_waiting(graph: Graph) -> None:
     """They cannot share a commit: a write beside them ends although they are not done yet."""
-    gathering = graph.repository.tips.of("main", None).gathering
+    commit_queue = graph.repository.tips.of("main", None).commit_queue
     arrived, release = threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -122,7 +126,7 @@ def test_writes_of_several_tables_keep_nobody_waiting(graph: Graph) -> None:
     other = threading.Thread(target=graph.load, args=({"Person": people("cyd"), "Knows": knows(("ann", "bob"))},))
     other.start()
     arrived.wait()
-    assert gathering._coming == {}
+    assert commit_queue._coming == {}
     graph.load({"Person": people("eve")})
     release.set()
     other.join()
@@ -137,15 +141,15 @@ def test_preparing_one_by_one_is_no_lock(tmp_path: Path) -> None:
     passed = threading.Event()
 
     def second() -> None:
-        with attempts.one_by_one(store, is_small=True):
+        with retries.serialize_preparation(store, is_small=True):
             passed.set()
 
-    with attempts.one_by_one(patient, is_small=True):
+    with retries.serialize_preparation(patient, is_small=True):
         thread = threading.Thread(target=second)
         thread.start()
         assert passed.wait(LONG), "who has waited for a while goes on"
         thread.join()
-        with attempts.one_by_one(patient, is_small=False):
+        with retries.serialize_preparation(patient, is_small=False):
             assert store.preparing.locked(), "a large write leaves it alone"
     assert not store.preparing.locked()
 

@@ -15,16 +15,16 @@ from functools import partial
 from omnigraph import logs
 from omnigraph.errors import ConflictError, OmnigraphError
 from omnigraph.schema.catalog import EdgeType, EntityType
-from omnigraph.storage.crew import HERE, Crew
 from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.indexes import fold_tail
+from omnigraph.storage.maintenance_tasks import LOCAL_POOL, TaskPool
 from omnigraph.storage.tables import Table
+from omnigraph.versioning.branch_heads import BranchHead
+from omnigraph.versioning.maintenance_plan import maintenance_plan
 from omnigraph.versioning.manifest import ManifestState
 from omnigraph.versioning.repository import Repository
 from omnigraph.versioning.snapshot import TableEntry
 from omnigraph.versioning.staging import open_table, stage_reshape
-from omnigraph.versioning.tips import BranchTip
-from omnigraph.versioning.upkeep import maintenance_plan
 from omnigraph.write.validation.keys import unique_columns
 
 FOLD_FRAGMENTS = 64
@@ -61,11 +61,11 @@ def _uncovered_rows(table: Table, entry: TableEntry) -> int:
 
 
 def fold_if_needed(
-    repository: Repository, branch: str, native_branch: str | None, keys: Iterable[str], crew: Crew = HERE
+    repository: Repository, branch: str, native_branch: str | None, keys: Iterable[str], pool: TaskPool = LOCAL_POOL
 ) -> None:
     """Fold those of the just written tables that are due, after the write has returned: lookups are right without it.
 
-    A `crew` sorts large tails, left by a load.
+    A `pool` sorts large tails, left by a load.
     """
     tip = repository.tips.of(branch, native_branch)
     for key in sorted(keys):
@@ -74,37 +74,39 @@ def fold_if_needed(
             continue
         table = open_table(repository.store, entry)
         if is_fold_due(table, entry):
-            helpers = crew if _uncovered_rows(table, entry) > FOLD_ROWS else HERE
+            helpers = pool if _uncovered_rows(table, entry) > FOLD_ROWS else LOCAL_POOL
             name = f"fold {entry.location} {native_branch}"
             repository.store.later(name, partial(_fold_quietly, repository, tip, key, helpers))
 
 
-def _fold_quietly(repository: Repository, tip: BranchTip, key: str, crew: Crew) -> None:
+def _fold_quietly(repository: Repository, tip: BranchHead, key: str, pool: TaskPool) -> None:
     """The write that made a fold due is done and acknowledged, whatever becomes of its upkeep.
 
     Writers pass while the work is done; only when they have changed what it folds again and again does it keep them
     waiting.
     """
     try:
-        _fold_beside_writers(repository, tip, key, crew)
+        _fold_beside_writers(repository, tip, key, pool)
     except ConflictError:
         return  # another process wrote or folded: a later write takes over
     except OmnigraphError as error:  # perhaps the graph is gone
         logs.event("fold.failed", logging.WARNING, graph=repository.store.root.uri, table=key, message=error.message)
 
 
-def _fold_beside_writers(repository: Repository, tip: BranchTip, key: str, crew: Crew) -> None:
+def _fold_beside_writers(repository: Repository, tip: BranchHead, key: str, pool: TaskPool) -> None:
     for _ in range(_OVERTAKEN):
         try:
-            _fold_if_still_due(repository, tip, key, crew)
+            _fold_if_still_due(repository, tip, key, pool)
         except ConflictError:
             continue
         return
     with tip.turn():
-        _fold_if_still_due(repository, tip, key, HERE, in_turn=True)
+        _fold_if_still_due(repository, tip, key, LOCAL_POOL, in_turn=True)
 
 
-def _fold_if_still_due(repository: Repository, tip: BranchTip, key: str, crew: Crew, *, in_turn: bool = False) -> None:
+def _fold_if_still_due(
+    repository: Repository, tip: BranchHead, key: str, pool: TaskPool, *, in_turn: bool = False
+) -> None:
     """Whoever waited, or was overtaken, may find that another has folded meanwhile."""
     state, _ = tip.swap_base()
     entry = state.tables.get(key)
@@ -112,17 +114,21 @@ def _fold_if_still_due(repository: Repository, tip: BranchTip, key: str, crew: C
         return
     table = open_table(repository.store, entry)
     if len(table.uncovered_fragments) > FOLD_FRAGMENTS or _is_heavy(table, entry):
-        fold(repository, state, entry, tip if in_turn else None, crew)
+        fold(repository, state, entry, tip if in_turn else None, pool)
 
 
 def fold(
-    repository: Repository, state: ManifestState, entry: TableEntry, tip: BranchTip | None = None, crew: Crew = HERE
+    repository: Repository,
+    state: ManifestState,
+    entry: TableEntry,
+    tip: BranchHead | None = None,
+    pool: TaskPool = LOCAL_POOL,
 ) -> None:
     """Fold one table in a maintenance commit of its own. With `tip`, the caller holds the branch's turn."""
     store = repository.store
     base = open_table(store, entry)
     columns = key_columns(store.catalog(state.schema_hash).type_of(entry.table_key))
-    folded = fold_tail(store.tables, base, columns, entry.high_water, crew)
+    folded = fold_tail(store.tables, base, columns, entry.high_water, pool)
     if folded is None:
         return
     table, effect = folded

@@ -1,6 +1,6 @@
 """From staged parts to a commit: the rules between rows, the rows that are left out, the effects and the plan.
 
-Whoever staged the parts, on whatever machines, one process settles them. Of a load that is not large it sees the
+Whoever staged the parts, on whatever machines, one process publishes them. Of a load that is not large it sees the
 columns that rules need; of a large one only the rows that tasks could not clear.
 """
 
@@ -19,18 +19,18 @@ from omnigraph.api.progress import Listener
 from omnigraph.api.results import LoadResult
 from omnigraph.datatypes import whole
 from omnigraph.errors import Violation
-from omnigraph.pipeline.narrowing import Narrowing, Screener, demands_of
 from omnigraph.pipeline.restaging import Excluded, RowData
 from omnigraph.pipeline.screening import Screened
+from omnigraph.pipeline.screening_driver import Narrowing, Screener, demands_of
 from omnigraph.pipeline.staging import StagedPart, StagedSplit, StageJob, read_keys
-from omnigraph.storage.crew import HERE, Crew
 from omnigraph.storage.effects import AppendRows, Effect, OverwriteRows, ReplaceRows, WrittenFragment
+from omnigraph.storage.maintenance_tasks import LOCAL_POOL, TaskPool
 from omnigraph.versioning.load_lists import LoadList
 from omnigraph.versioning.plan import Requirement, Unmoved
 from omnigraph.versioning.repository import Repository
 from omnigraph.versioning.store import GraphStore
 from omnigraph.write.delete import removals
-from omnigraph.write.duplicates import can_repeat
+from omnigraph.write.edge_duplicates import can_repeat
 from omnigraph.write.load import MERGE, OVERWRITE, counts_of
 from omnigraph.write.transaction import WriteTxn
 from omnigraph.write.validation import (
@@ -106,19 +106,19 @@ def earlier_load(repository: Repository, terms: LoadTerms) -> LoadResult | None:
     return None
 
 
-class Settlement:
+class LoadCommit:
     """Checks staged parts on one state of the branch and publishes them."""
 
     def __init__(
         self, store: GraphStore, terms: LoadTerms, staged: Mapping[int, StagedSplit], refused: list[Violation],
-        screener: Screener | None = None, crew: Crew = HERE, changed: Set[str] = frozenset(),
+        screener: Screener | None = None, pool: TaskPool = LOCAL_POOL, changed: Set[str] = frozenset(),
     ) -> None:  # fmt: skip
         self._store = store
         self._terms = terms
         self._staged = staged
         self._refused = refused
         self._screener = screener
-        self._crew = crew
+        self._pool = pool
         self._changed = changed
         self._removals: dict[str, TableDelta] = {}
 
@@ -145,7 +145,7 @@ class Settlement:
         if gathered and not self._terms.dry_run:
             effects = {key: self._effect(key, parts, screened) for key, parts in gathered.items()}
             requirements = [_bounded(each) for each in (*verdict.requirements, *self._unmoved(gathered))]
-            commit = self._txn.commit(effects, requirements, rebase_updates=self._terms.mode == MERGE, crew=self._crew)
+            commit = self._txn.commit(effects, requirements, rebase_updates=self._terms.mode == MERGE, pool=self._pool)
         else:
             self._txn.withdraw()
         return LoadResult(

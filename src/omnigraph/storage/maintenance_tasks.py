@@ -46,7 +46,7 @@ Work = MergeFragments | BuildSegment
 
 
 @dataclass(frozen=True, slots=True)
-class Crew:
+class TaskPool:
     """Who does the work. `pieces`: into how many segments an index over many fragments may be cut."""
 
     do: Callable[[TableStore, Sequence[Work]], list[Any]]
@@ -85,7 +85,7 @@ def _here(store: TableStore, works: Sequence[Work]) -> list[Any]:
         return list(pool.map(lambda work: perform(store, work), works))
 
 
-HERE = Crew(_here)
+LOCAL_POOL = TaskPool(_here)
 """This process."""
 
 

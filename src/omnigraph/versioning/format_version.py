@@ -16,15 +16,15 @@ STAMP = "omnigraph:internal_schema_version"
 _FIRST = 1
 
 
-def read_stamp(schema: Any) -> int | None:
+def read_format_version(schema: Any) -> int | None:
     """The format that a manifest's Arrow schema names, or None."""
     raw = (schema.metadata or {}).get(STAMP.encode())
     return int(raw) if raw is not None and raw.isdigit() else None
 
 
-def refuse_if_unsupported(schema: Any, where: str) -> None:
+def require_supported_format(schema: Any, where: str) -> None:
     """Raise unless the stamp is the one this program serves."""
-    found = read_stamp(schema)
+    found = read_format_version(schema)
     if found == INTERNAL_SCHEMA_VERSION:
         return
     if found is not None and found > INTERNAL_SCHEMA_VERSION:

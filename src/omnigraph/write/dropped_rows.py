@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from omnigraph.errors import HistoricalVersionReclaimed
 from omnigraph.schema.catalog import Catalog, EdgeType, EntityType, Property
-from omnigraph.schema.kept import DroppedType, HeldValues
+from omnigraph.schema.dropped import DroppedType, HeldValues
 from omnigraph.storage.layout import pin_file
 from omnigraph.storage.predicates import sql_column
 from omnigraph.versioning.manifest import ManifestState

@@ -10,18 +10,18 @@ from omnigraph.storage.objects import ObjectStore
 
 
 @dataclass(frozen=True, slots=True)
-class CondemnedList:
+class DeletionList:
     """`pins` are `<location>@<version>`; `objects` are paths, which are only compared with those that exist."""
 
     pins: tuple[str, ...] = ()
     objects: tuple[str, ...] = ()
 
 
-def read_condemned(objects: ObjectStore, path: str) -> CondemnedList:
+def read_deletion_lists(objects: ObjectStore, path: str) -> DeletionList:
     """One list, each value checked; empty when its collector has finished meanwhile."""
     value = objects.get_json(path)
     if value is None:
-        return CondemnedList()
+        return DeletionList()
     with decoding(path):
         given = as_object(value, "a list of condemned objects")
-        return CondemnedList(as_texts(given["pins"], "a pin", PIN), as_texts(given["objects"], "a list of paths"))
+        return DeletionList(as_texts(given["pins"], "a pin", PIN), as_texts(given["objects"], "a list of paths"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 
-from omnigraph.execution.arrow.pins import LoadedTable, PinCache
+from omnigraph.execution.arrow.pin_cache import LoadedTable, PinCache
 from omnigraph.execution.arrow.text_index import TextIndex
 from omnigraph.versioning.snapshot import TableEntry
 from omnigraph.versioning.store import GraphStore

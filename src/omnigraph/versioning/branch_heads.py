@@ -18,12 +18,12 @@ import pyarrow as pa
 from omnigraph.errors import BranchGone, BranchNotFound, StorageError, StoreReplaced, VersionNotFound
 from omnigraph.storage.bounded_cache import BoundedCache
 from omnigraph.storage.layout import manifest_path
-from omnigraph.storage.locks import Slate, advisory_lock, read_slate
+from omnigraph.storage.locks import LockFile, advisory_lock, read_lock_file
 from omnigraph.storage.manifest_table import ManifestVersion
 from omnigraph.versioning import history
-from omnigraph.versioning.group import Gathering
-from omnigraph.versioning.handover import Handover
+from omnigraph.versioning.group_commit import CommitQueue
 from omnigraph.versioning.manifest import ManifestState, RowWriter, read_state
+from omnigraph.versioning.published_rows import PublishedRows
 from omnigraph.versioning.store import GraphStore, ticks
 
 _MAX_STEPS = 64
@@ -71,7 +71,7 @@ class FairLock:
                 self._held = False
 
 
-class BranchTip:
+class BranchHead:
     """One branch incarnation as this process knows it."""
 
     def __init__(self, store: GraphStore, branch: str, native_branch: str | None) -> None:
@@ -80,7 +80,7 @@ class BranchTip:
         self.location = manifest_path(native_branch)
         self.rows = RowWriter()
         self._store = store
-        self.gathering = Gathering(store.settings.group_wait, store.settings.group_near)
+        self.commit_queue = CommitQueue(store.settings.group_wait, store.settings.group_near)
         self._queue = FairLock()
         self._lock = threading.Lock()
         self._known: tuple[ManifestState, ManifestVersion] | None = None
@@ -110,11 +110,13 @@ class BranchTip:
     @contextmanager
     def turn_among_processes(self, meanwhile: Callable[[], None] | None = None) -> Iterator[None]:
         """Queue with other processes. `meanwhile` is done where one of them has the turn."""
-        with advisory_lock(self._store.root, self.location, meanwhile) as slate:
+        with advisory_lock(self._store.root, self.location, meanwhile) as lock_file:
             before, self._made = self._published, None
             yield
-            if slate is not None and self._made is not None and self._published > before + 1:  # others publish here too
-                _hand_over(slate, *self._made)
+            if (
+                lock_file is not None and self._made is not None and self._published > before + 1
+            ):  # others publish here too
+                _leave_rows(lock_file, *self._made)
 
     @property
     def known(self) -> ManifestState | None:
@@ -152,7 +154,7 @@ class BranchTip:
         """
         asked, before = ticks(), self._known
         manifests = self._store.manifests
-        left = Handover.from_bytes(read_slate(self._store.root, self.location), version)
+        left = PublishedRows.from_bytes(read_lock_file(self._store.root, self.location), version)
         start = newest = version if left is None else left.version
         while newest < start + _MAX_STEPS and manifests.has_version(self.location, newest + 1):
             newest += 1
@@ -269,27 +271,27 @@ class BranchTip:
         return known if is_same else self.reload()
 
 
-def _hand_over(slate: Slate, opened: ManifestVersion, rows: pa.Table) -> None:
+def _leave_rows(lock_file: LockFile, opened: ManifestVersion, rows: pa.Table) -> None:
     """Leave a version that was just published for whoever has the next turn."""
     file = opened.file
     if file is not None:
-        slate.write(Handover(opened.version, file, rows).to_bytes())
+        lock_file.write(PublishedRows(opened.version, file, rows).to_bytes())
 
 
-class Tips:
+class BranchHeads:
     """All branch tips of one open graph."""
 
     def __init__(self, store: GraphStore) -> None:
         self._store = store
-        self._tips: dict[str | None, BranchTip] = {}
+        self._tips: dict[str | None, BranchHead] = {}
         self._lock = threading.Lock()
 
-    def of(self, branch: str, native_branch: str | None) -> BranchTip:
+    def of(self, branch: str, native_branch: str | None) -> BranchHead:
         """The tip of one incarnation."""
         with self._lock:
             tip = self._tips.get(native_branch)
             if tip is None:
-                tip = self._tips[native_branch] = BranchTip(self._store, branch, native_branch)
+                tip = self._tips[native_branch] = BranchHead(self._store, branch, native_branch)
             return tip
 
     def forget(self, native_branch: str | None) -> None:
