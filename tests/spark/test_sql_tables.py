@@ -34,13 +34,21 @@ def view(spark: Any, graph: Graph, name: str, options: str) -> None:
     spark.sql(f"create or replace temporary view {name} using omnigraph options (path '{graph.uri}', {options})")
 
 
+def insert(spark: Any, view: str, **values: str) -> None:
+    """Insert one row of some columns. Before 4.1 Spark wants all columns of a view."""
+    if spark.version < "4.1":
+        spark.sql(f"insert into {view} select {', '.join(values.get(c, 'null') for c in spark.table(view).columns)}")
+    else:
+        spark.sql(f"insert into {view} ({', '.join(values)}) values ({', '.join(values.values())})")
+
+
 def test_a_temporary_view_is_read_and_written(spark: Any, graph: Graph) -> None:
     view(spark, graph, "people", "type 'Person'")
     view(spark, graph, "knows", "edge 'Knows'")
     assert spark.sql("select sum(age) from people").first()[0] == 3
-    spark.sql("insert into people (name, age) values ('q', 40)")
+    insert(spark, "people", name="'q'", age="40")
     spark.sql("insert into people select concat(name, 'x') as id, concat(name, 'x'), age from people where age = 1")
-    spark.sql("insert into knows (src, dst) values ('q', 'p1x')")
+    insert(spark, "knows", src="'q'", dst="'p1x'")
     assert sorted(row["name"] for row in graph.rows("node:Person").to_pylist()) == ["p0", "p1", "p1x", "p2", "q"]
     assert [(row["src"], row["dst"]) for row in graph.rows("edge:Knows").to_pylist()] == [("q", "p1x")]
     assert len(graph.commits.list()) == 5
@@ -109,6 +117,6 @@ def test_a_table_of_the_catalog_is_refused(spark: Any, graph: Graph) -> None:
 )
 def test_what_needs_a_catalog_is_refused_by_spark(spark: Any, graph: Graph, statement: str) -> None:
     view(spark, graph, "changed", "type 'Person'")
-    with pytest.raises(Exception, match=r"\[[A-Z_.]+\]|does not support"):
+    with pytest.raises(Exception, match=r"\[[A-Z_.]+\]|not support"):
         spark.sql(statement).collect()
     assert len(graph.commits.list()) == 2

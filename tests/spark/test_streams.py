@@ -470,10 +470,10 @@ def kill_workers(driver: Driver, chance: random.Random, seconds: float) -> int:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            driver.process.wait(chance.uniform(0.2, 2))
+            driver.process.wait(chance.uniform(0.1, 1))
             break
         workers = [pid for pid in descendants(driver.process.pid) if is_worker(pid)]
-        if workers and chance.random() < 0.5:
+        if workers and chance.random() < 0.7:
             kill_all([chance.choice(workers)])
             killed += 1
     return killed

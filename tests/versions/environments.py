@@ -10,6 +10,8 @@ from pathlib import Path
 
 VERSIONS = ("4.0", "4.1", "4.2", "4.3")
 HERE = Path(__file__).parents[2]
+LEFT_OPEN = ("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+"""Spark 4.0 leaves sockets to the garbage collector."""
 FOLDER = "OMNIGRAPH_TEST_VENVS"
 """The variable that names the directory of the environments. They are kept for the next run."""
 
@@ -36,7 +38,8 @@ def python_of(version: str) -> Path:
 def environment() -> dict[str, str]:
     """The variables of a process that runs this checkout in another environment."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_", "COV_", "PYTEST_"))}
-    return {**kept, "PYTHONPATH": f"{HERE / 'src'}{os.pathsep}{HERE}"}
+    quiet = " ".join(f"-W {each}" for each in LEFT_OPEN)  # also for the runs that tests start themselves
+    return {**kept, "PYTHONPATH": f"{HERE / 'src'}{os.pathsep}{HERE}", "PYTEST_ADDOPTS": quiet}
 
 
 def _folder() -> Path:

@@ -7,11 +7,7 @@ import sys
 
 from tests.versions.environments import HERE, VERSIONS, environment, python_of
 
-OPTIONS = [
-    "-m", "not slow", "-p", "no:cacheprovider",
-    # Spark 4.0 leaves sockets to the garbage collector.
-    "-W", "ignore::ResourceWarning", "-W", "ignore::pytest.PytestUnraisableExceptionWarning",
-]  # fmt: skip
+OPTIONS = ["-m", "not slow", "-p", "no:cacheprovider"]
 
 
 def main(versions: list[str]) -> int:
