@@ -24,14 +24,14 @@ TRANSLATED_BY_CALLERS = {
 
 
 def untranslated(name: str, text: str) -> Iterator[tuple[str, str]]:
-    """File and function of every call that is not inside `with translated(...)`."""
+    """File and function of every call that is not inside `with translate_faults(...)`."""
 
     def walk(node: ast.AST, function: str, inside: bool) -> Iterator[tuple[str, str]]:
         if isinstance(node, ast.FunctionDef):
             function = node.name
         if isinstance(node, ast.With):
             contexts = [item.context_expr for item in node.items]
-            inside |= any(isinstance(c, ast.Call) and ast.unparse(c.func) == "translated" for c in contexts)
+            inside |= any(isinstance(c, ast.Call) and ast.unparse(c.func) == "translate_faults" for c in contexts)
         if (
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Attribute)
@@ -54,4 +54,4 @@ def test_every_call_of_lance_is_translated() -> None:
 def test_a_planted_call_is_found(call: str) -> None:
     planted = f"def read(table):\n    with opened():\n        return table.dataset.{call}(1)\n"
     assert list(untranslated("planted.py", planted)) == [("planted.py", "read")]
-    assert not list(untranslated("planted.py", planted.replace("opened()", "translated('reading')")))
+    assert not list(untranslated("planted.py", planted.replace("opened()", "translate_faults('reading')")))

@@ -1,4 +1,4 @@
-"""`docs/dev/modules.md`: one sentence on every module, from its docstring. `python -m tests.docs.modules_page` writes it."""
+"""`docs/dev/modules.md`: one sentence on every module. `python -m tests.docs.modules_page` writes it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ SRC = Path(omnigraph.__file__).parent
 PAGE = ROOT / "docs" / "dev" / "modules.md"
 HEAD = """# Modules
 
-One sentence on every module, from its docstring. [ARCHITECTURE.md](../../ARCHITECTURE.md) says how the packages stand to each
-other: each imports only what stands above it.
+One sentence on every module, from its docstring. [ARCHITECTURE.md](../../ARCHITECTURE.md) says how the packages stand
+to each other: each imports only what stands above it.
 """
 
 

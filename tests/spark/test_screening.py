@@ -18,7 +18,7 @@ from omnigraph.errors import CardinalityViolation, DataError, DuplicateKey, KeyC
 from omnigraph.pipeline import load_commit, screening_driver
 from omnigraph.pipeline.buckets import BUCKETS, Stream, cut, read_pieces
 from omnigraph.pipeline.screening import MAX_SUSPECTS, Screened
-from omnigraph.pipeline.staging import compacted
+from omnigraph.pipeline.staging import compact_places
 from omnigraph.storage.hashes import text_hashes
 from omnigraph.storage.layout import STAGING
 from omnigraph.write.validation import Places
@@ -299,7 +299,7 @@ def test_pieces_of_any_kind_and_size_find_room(graph: Graph, count: int) -> None
 def test_places_take_little_room() -> None:
     """Rows that follow each other are one range, whatever the batches they came in; others keep their own numbers."""
     parts = (("a", range(1, 5)), ("a", [5, 6]), ("a", [9, 12]), ("b", [13]), (None, []), ("b", [14, 15]))
-    found = compacted(Places(parts))
+    found = compact_places(Places(parts))
     assert list(found) == list(Places(parts))
     assert [found.at(i) for i in range(12)] == [Places(parts).at(i) for i in range(12)]
     assert [len(numbers) for _, numbers in found.parts] == [6, 2, 3]

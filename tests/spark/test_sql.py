@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from omnigraph import Graph, pipeline
-from omnigraph.execution.spark.versions import cloned
+from omnigraph.execution.spark.versions import clone_session
 from omnigraph.pipeline.sql_reads import TypeRead, planned_reads
 
 SCHEMA = """
@@ -68,7 +68,7 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Graph:
 @pytest.fixture(scope="module")
 def whole(spark: Any, graph: Graph) -> Any:
     """A session whose views read everything."""
-    copy = cloned(spark)
+    copy = clone_session(spark)
     pipeline.register_views(copy, graph)
     return copy
 
@@ -150,7 +150,7 @@ def test_what_is_read(spark: Any, graph: Graph, text: str) -> None:
         name: TypeRead(name, None if columns is None else tuple(columns.split()), filter)
         for name, (columns, filter) in QUERIES[text].items()
     }
-    found = planned_reads(cloned(spark), graph.catalog(), text)
+    found = planned_reads(clone_session(spark), graph.catalog(), text)
     assert found is not None
     assert {read.name: read for read in found} == reads
 
@@ -170,7 +170,7 @@ def test_the_scan_has_only_the_columns_in_use(spark: Any, graph: Graph) -> None:
     ],
 )
 def test_what_only_the_run_can_tell_reads_everything(spark: Any, graph: Graph, text: str) -> None:
-    assert planned_reads(cloned(spark), graph.catalog(), text) is None
+    assert planned_reads(clone_session(spark), graph.catalog(), text) is None
     graph.spark.sql(text).collect()
 
 

@@ -26,7 +26,7 @@ from functools import cached_property
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 from omnigraph.errors import ArgumentRefused, InvalidArgument
-from omnigraph.errors.base import shown
+from omnigraph.errors.base import show_value
 from omnigraph.schema.names import nearest
 
 C = TypeVar("C")
@@ -142,7 +142,7 @@ class Arguments:
             try:
                 given[name] = checks[name](value)
             except Refusal as refusal:
-                says = refusal.says or f"is {shown(value)}, not {refusal.wanted}"
+                says = refusal.says or f"is {show_value(value)}, not {refusal.wanted}"
                 raise ArgumentRefused(self._name, name, says, hint=refusal.hint) from None
         return given
 
@@ -238,7 +238,7 @@ def _one_of(words: Sequence[Any]) -> Check:
             close = nearest(value, words)
             use = f"use one of {', '.join(words)}"
             hint = use if close is None else f"did you mean `{close}`? {use}"
-            raise Refusal("a word", hint=hint, says=f"{shown(value)} is unknown")
+            raise Refusal("a word", hint=hint, says=f"{show_value(value)} is unknown")
         raise Refusal(f"one of {', '.join(words)}")
 
     return check
@@ -247,7 +247,7 @@ def _one_of(words: Sequence[Any]) -> Check:
 def _sequence(item: Check) -> Check:
     def check(value: Any) -> Any:
         if isinstance(value, str | bytes):
-            raise Refusal("a list", hint=f"a single one is a list too: [{shown(value)}]")
+            raise Refusal("a list", hint=f"a single one is a list too: [{show_value(value)}]")
         if isinstance(value, Mapping) or not isinstance(value, Iterable):
             raise Refusal("a list")
         found = []
@@ -255,7 +255,7 @@ def _sequence(item: Check) -> Check:
             try:
                 found.append(item(each))
             except Refusal as refusal:
-                says = refusal.says or f"has {shown(each)} in place {number}, not {refusal.wanted}"
+                says = refusal.says or f"has {show_value(each)} in place {number}, not {refusal.wanted}"
                 raise Refusal("a list", hint=refusal.hint, says=says) from None
         return tuple(found)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.cli.formats import cell_text
-from omnigraph.cli.output import clean, counted, print_line, print_table
+from omnigraph.cli.output import clean, count_text, print_line, print_table
 from omnigraph.json_values import json_value
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def _text(value: Any) -> str:
 
 def conflict_count(number: int) -> str:
     """`1 conflict`, `2 conflicts`."""
-    return counted(number, "conflict")
+    return count_text(number, "conflict")
 
 
 def print_mutation(result: MutationResult, actor: str | None) -> None:
@@ -107,5 +107,5 @@ def print_mutation(result: MutationResult, actor: str | None) -> None:
         print_line(f"done before, as commit {result.commit.graph_commit_id}")
         return
     by = "" if actor is None else f" as {clean(actor)}"
-    counts = f"{counted(result.affected_nodes, 'node')}, {counted(result.affected_edges, 'edge')}"
+    counts = f"{count_text(result.affected_nodes, 'node')}, {count_text(result.affected_edges, 'edge')}"
     print_line(f"changed {result.branch} via {result.query_name}: {counts}{by}")

@@ -20,7 +20,7 @@ from typing import Any, Protocol, cast
 
 import typer
 
-from omnigraph.cli.output import counted, note, print_json
+from omnigraph.cli.output import count_text, note, print_json
 from omnigraph.errors import ArgumentRefused, InvalidArgument, OmnigraphError, PreconditionFailed, Violation
 
 TRACEBACK_VARIABLE = "OMNIGRAPH_TRACEBACK"
@@ -70,7 +70,7 @@ def _list_others(violations: Sequence[Violation], max_shown: int) -> None:
         note(f"  {each.text}")
     rest = len(violations) - 1 - len(shown)
     if rest > 0:
-        note(f"  ... {counted(rest, 'more problem')}")
+        note(f"  ... {count_text(rest, 'more problem')}")
 
 
 @contextmanager

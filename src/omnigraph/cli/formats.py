@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.cli.output import clean, counted, print_heading, print_json, print_line
+from omnigraph.cli.output import clean, count_text, print_heading, print_json, print_line
 from omnigraph.json_values import json_value
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def print_as_kv(result: Result, part: Part = WHOLE) -> None:
 
 def _print_origin(result: Result) -> None:
     where = f"branch {result.branch}" if result.branch else f"snapshot {result.snapshot}"
-    print_line(f"{counted(result.row_count, 'row')} from {where} via {result.query_name}")
+    print_line(f"{count_text(result.row_count, 'row')} from {where} via {result.query_name}")
 
 
 def _shown(result: Result, limit: int | None) -> pa.Table:
@@ -113,7 +113,7 @@ def _shown(result: Result, limit: int | None) -> pa.Table:
 
 def _print_rest(result: Result, part: Part) -> None:
     if part.limit is not None and result.row_count > part.limit:
-        print_line(f"... {counted(result.row_count - part.limit, 'more row')}: {part.remedy}")
+        print_line(f"... {count_text(result.row_count - part.limit, 'more row')}: {part.remedy}")
 
 
 def print_as_csv(result: Result | ResultStream) -> None:

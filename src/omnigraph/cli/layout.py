@@ -50,7 +50,7 @@ class Table:
 
     def line(self, cells: Sequence[str], widths: Sequence[int]) -> str:
         """Cells beside each other, without blanks at the end."""
-        return self.gap.join(fitted(cell, width) for cell, width in zip(cells, widths, strict=True)).rstrip()
+        return self.gap.join(fit_columns(cell, width) for cell, width in zip(cells, widths, strict=True)).rstrip()
 
 
 def holds_ids(name: str) -> bool:
@@ -81,7 +81,7 @@ def display_width(text: str) -> int:
     return cell_len(text)
 
 
-def fitted(text: str, width: int) -> str:
+def fit_columns(text: str, width: int) -> str:
     """A text of exactly that width: filled with blanks, or cut and marked by an ellipsis."""
     size = display_width(text)
     if size <= width:

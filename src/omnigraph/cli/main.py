@@ -27,7 +27,7 @@ from omnigraph.cli.failures import (
     report_unexpected,
 )
 from omnigraph.cli.output import note
-from omnigraph.cli.pager import paged
+from omnigraph.cli.pager import page_output
 from omnigraph.cli.startup import without_pandas
 from omnigraph.errors import OmnigraphError, Unsupported
 
@@ -60,7 +60,7 @@ def root(
         if json:
             raise UsageError("--json belongs after the command")
         if context.invoked_subcommand in PAGED and not no_pager:
-            context.with_resource(paged())
+            context.with_resource(page_output())
         return
     if show_version:
         from omnigraph.cli.commands.version import version

@@ -116,7 +116,7 @@ def tag_json(tag: Tag) -> dict[str, Any]:
     }
 
 
-def counted(number: int, noun: str) -> str:
+def count_text(number: int, noun: str) -> str:
     """`1 node type`, `2 node types`, `0 entities`."""
     if number == 1:
         return f"1 {noun}"

@@ -35,7 +35,7 @@ def pager_command() -> str | None:
 
 
 @contextmanager
-def paged() -> Iterator[None]:
+def page_output() -> Iterator[None]:
     """Page whatever is written to stdout inside, if that is a terminal and there is more than it shows at once."""
     size, command = screen(), pager_command()
     if size is None or command is None or os.environ.get("TERM") == "dumb":

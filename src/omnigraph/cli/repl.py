@@ -21,7 +21,7 @@ from omnigraph.cli import options
 from omnigraph.cli.failures import FAILED, report
 from omnigraph.cli.formats import FORMATS, TERMINAL_ROWS, Part, print_result
 from omnigraph.cli.output import clean, note, print_line, print_table
-from omnigraph.cli.pager import paged
+from omnigraph.cli.pager import page_output
 from omnigraph.cli.prompts import is_confirmed
 from omnigraph.cli.statements import as_query, has_head
 from omnigraph.errors import InvalidArgument, LanguageError, OmnigraphError
@@ -132,7 +132,7 @@ class Repl:
         return sorted({*WORDS, *names, *(f"\\{name}" for name in (*self._commands, "quit"))})
 
     def _do(self, statement: str) -> None:
-        with paged() if self._settings.pages else nullcontext():
+        with page_output() if self._settings.pages else nullcontext():
             if not statement.startswith("\\"):
                 self._answer_text(statement)
                 return

@@ -24,7 +24,7 @@ _BRIEF.maxstring = _BRIEF.maxother = 200
 _MAX_MESSAGE = 2_000
 
 
-def shown(value: Any, width: int = 60) -> str:
+def show_value(value: Any, width: int = 60) -> str:
     """A value in a message: cut to `width`, whatever it is. Huge numbers and deep nesting are no obstacle.
 
     >>> shown("Ann"), shown([1, [2]]), shown("x" * 99, 12)

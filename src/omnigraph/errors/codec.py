@@ -107,9 +107,9 @@ class ValueCodec:
 
 
 def _shown(value: Any) -> str:
-    from omnigraph.errors.base import shown
+    from omnigraph.errors.base import show_value
 
-    return shown(value, 200)
+    return show_value(value, 200)
 
 
 _ERRORS = ValueCodec(_PARTS, _shown)

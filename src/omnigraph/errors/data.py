@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from omnigraph.errors.base import OmnigraphError, shown
+from omnigraph.errors.base import OmnigraphError, show_value
 from omnigraph.errors.codec import error_part
 
 
@@ -56,7 +56,7 @@ class Violation:
 
 
 def _plain(value: Any) -> str:
-    return value[:200] if isinstance(value, str) else shown(value, 200)
+    return value[:200] if isinstance(value, str) else show_value(value, 200)
 
 
 class DataError(OmnigraphError):

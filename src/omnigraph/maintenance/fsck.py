@@ -22,7 +22,7 @@ from omnigraph.maintenance.fsck_files import FileChecker, NeededBy
 from omnigraph.maintenance.fsck_names import damaged_objects, lost_names
 from omnigraph.maintenance.indices import wanted_indexes
 from omnigraph.storage.digests import Digest
-from omnigraph.storage.digests import recorded as recorded_digests
+from omnigraph.storage.digests import recorded_digests as recorded_digests
 from omnigraph.storage.layout import MANIFEST, TAG_COPIES, TAGS, manifest_path, pin_file
 from omnigraph.storage.lookup import locate
 from omnigraph.storage.manifest_table import ManifestVersion

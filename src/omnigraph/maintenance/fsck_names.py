@@ -22,7 +22,7 @@ from omnigraph.storage.layout import (
     TAGS,
     manifest_path,
     tag_path,
-    unquoted,
+    unquote_path,
 )
 from omnigraph.versioning.claims import MAIN, claim_path, parse_branch, parse_native
 from omnigraph.versioning.history import find, walk
@@ -60,22 +60,22 @@ def _lost_claims(repository: Repository) -> Iterator[LostName]:
         found[native] = found.get(native, 0) + (rest[:1] == ["_versions"])
     for native, versions in sorted(found.items()):
         try:
-            name, generation = parse_native(unquoted(native))
+            name, generation = parse_native(unquote_path(native))
         except CorruptGraph:  # a directory of somebody else
             continue
         path = claim_path(name, generation)
-        status = repository.claims.listed(unquoted(native))  # a damaged claim is one to report
-        if not versions or status.is_closed or _is_closed(repository, name, unquoted(native)):
+        status = repository.claims.listed(unquote_path(native))  # a damaged claim is one to report
+        if not versions or status.is_closed or _is_closed(repository, name, unquote_path(native)):
             continue
         branch = _read_claim(repository, path)
-        if branch is None or branch.native_branch != unquoted(native):
+        if branch is None or branch.native_branch != unquote_path(native):
             if branch is not None and versions == 1:
                 continue  # the remains of a creation that lost against another
-            location = manifest_path(unquoted(native))
+            location = manifest_path(unquote_path(native))
             problem = None if branch is None else f"{path} belongs to a later branch of that name"
             yield LostName(
                 "claim", name, path, f"branch {name!r} has {versions} versions in {location} and no claim",
-                is_provable=versions > 1 and problem is None, problem=problem, native_branch=unquoted(native),
+                is_provable=versions > 1 and problem is None, problem=problem, native_branch=unquote_path(native),
             )  # fmt: skip
 
 

@@ -13,9 +13,9 @@ from dataclasses import replace
 from omnigraph.api.reports import IndexReport, IndexStatus
 from omnigraph.datatypes import Scalar
 from omnigraph.errors import ConflictError
-from omnigraph.execution.arrow.text_indexes import is_kept, is_worth_keeping
+from omnigraph.execution.arrow.text_indexes import is_stored, is_worth_keeping
 from omnigraph.schema.catalog import Catalog, EntityType
-from omnigraph.storage.apply_effects import reindexed
+from omnigraph.storage.apply_effects import commit_indexes
 from omnigraph.storage.effects import Reshape
 from omnigraph.storage.indexes import missing_segments
 from omnigraph.storage.maintenance_tasks import LOCAL_POOL, BuildSegment, TaskPool
@@ -26,7 +26,7 @@ from omnigraph.storage.search_indexes import (
     crowding_vectors,
     is_suitable,
     rows_of,
-    uncovered,
+    uncovered_fragments,
     vector_work,
 )
 from omnigraph.storage.tables import Table, TableStore
@@ -134,7 +134,7 @@ def _built(
         return None
     asked = suitable_indexes(store.tables, base, catalog.type_of(entry.table_key))
     vectors = {name: wanted for name, wanted in asked if wanted is not None and wanted.kind == "vector"}
-    table = reindexed(store.tables, base, dropped=crowding_vectors(base, list(vectors.values())))
+    table = commit_indexes(store.tables, base, dropped=crowding_vectors(base, list(vectors.values())))
     works: list[BuildSegment] = []
     for name, wanted in vectors.items():
         work, reason = vector_work(table, wanted)
@@ -142,7 +142,7 @@ def _built(
         if reason is not None:
             reasons[(entry.table_key, name)] = reason
     columns = [wanted.column for _, wanted in asked if wanted is not None and wanted.kind == "btree"]
-    table = reindexed(store.tables, table, missing_segments(store.tables, table, columns, pool, works))
+    table = commit_indexes(store.tables, table, missing_segments(store.tables, table, columns, pool, works))
     if table.version == base.version:
         return None
     return stage_reshape(store, entry, table, Reshape("ensure_indices"))
@@ -150,7 +150,7 @@ def _built(
 
 def _status(table: Table, entry: TableEntry, name: str, wanted: WantedIndex) -> IndexStatus:
     rows = entry.row_count
-    covered = rows - rows_of(table, uncovered(table, wanted))
+    covered = rows - rows_of(table, uncovered_fragments(table, wanted))
     state = INDEXED if covered == rows else (PARTIAL if covered else PENDING)
     reason = None
     if covered < rows:
@@ -162,7 +162,7 @@ def _status(table: Table, entry: TableEntry, name: str, wanted: WantedIndex) -> 
 def _text_status(store: GraphStore, entry: TableEntry, name: str, column: str) -> IndexStatus:
     """The full-text index of a property, which searches make: it is there when one of them has kept it."""
     rows = entry.row_count
-    if not rows or is_kept(store, entry, column):
+    if not rows or is_stored(store, entry, column):
         return IndexStatus(entry.table_key, name, TEXT, INDEXED, rows, rows)
     reason = MADE_BY_SEARCH if is_worth_keeping(store, entry) else MADE_IN_MEMORY
     return IndexStatus(entry.table_key, name, TEXT, PENDING, 0, rows, reason)

@@ -18,7 +18,7 @@ from omnigraph.execution.arrow.text_indexes import text_name
 from omnigraph.execution.arrow.topologies import EdgePins
 from omnigraph.schema.catalog import Catalog
 from omnigraph.storage.digests import Digests
-from omnigraph.storage.layout import CONDEMNED, MANIFEST, manifest_path, unquoted
+from omnigraph.storage.layout import CONDEMNED, MANIFEST, manifest_path, unquote_path
 from omnigraph.storage.objects import ObjectInfo
 from omnigraph.versioning.ancestry import merge_bases
 from omnigraph.versioning.claims import MAIN
@@ -142,7 +142,7 @@ def _incarnations(repository: Repository) -> Iterator[tuple[Branch, bool]]:
     claimed = {manifest_path(b.native_branch): b for b in repository.refs.every_incarnation()}
     for location in sorted({"/".join(info.path.split("/")[:3]) for info in listed} | claimed.keys()):
         branch = claimed.get(location)
-        native = unquoted(location.split("/")[2])
+        native = unquote_path(location.split("/")[2])
         yield (branch, True) if branch is not None else (Branch(native.rpartition(".")[0], native), False)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from omnigraph.maintenance.indices import suitable_indexes
 from omnigraph.schema.catalog import EntityType
-from omnigraph.storage.search_indexes import MIN_VECTORS, rows_of, uncovered
+from omnigraph.storage.search_indexes import MIN_VECTORS, rows_of, uncovered_fragments
 from omnigraph.storage.tables import Table, TableStore
 
 
@@ -44,7 +44,7 @@ def reasons(
             continue
         if index.kind == "vector" and rows < MIN_VECTORS and index.name not in table.index_coverage():
             continue
-        bare = rows_of(table, uncovered(table, index))
+        bare = rows_of(table, uncovered_fragments(table, index))
         if bare >= wanted.uncovered_rows and bare > wanted.uncovered_share * rows:
             found.append(f"{bare} rows without index {name}")
     return tuple(found)

@@ -168,7 +168,7 @@ def distinct(columns: Sequence[pa.ChunkedArray]) -> pa.Table:
     return pa.table({VALUE: pa.chunked_array([chunk for part in parts for chunk in part.chunks], pa.string())})
 
 
-def counted(column: pa.ChunkedArray) -> pa.Table:
+def count_values(column: pa.ChunkedArray) -> pa.Table:
     """The values of a column and how often each is there, as a stream; the counts of a value add up."""
     if _hardly_repeats(column):
         return pa.table({VALUE: column, "count": pa.array(np.ones(len(column), np.int32))})

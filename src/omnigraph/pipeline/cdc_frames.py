@@ -26,7 +26,7 @@ from omnigraph.pipeline.cdc_rows import (
     SEQUENCE,
     ChangeRows,
 )
-from omnigraph.pipeline.frame_rows import numbered
+from omnigraph.pipeline.frame_rows import number_rows
 from omnigraph.pipeline.row_schema import row_schema, spark_fields
 from omnigraph.pipeline.row_selection import (
     PLACE,
@@ -35,9 +35,9 @@ from omnigraph.pipeline.row_selection import (
     WRONG,
     Selectable,
     Selection,
-    computed,
+    compute_columns,
     failed_place,
-    quoted,
+    quote_column,
     raw_rows,
     require_known,
 )
@@ -115,7 +115,7 @@ def file_changes(
 def frame_changes(source: Changes, frame: DataFrame, entity: EntityType, name: str) -> ChangeFrame:
     """The events of a DataFrame."""
     schema = arrow_schema(frame.schema)
-    columns = _Columns(source, source.cdc, entity, numbered(frame), name)
+    columns = _Columns(source, source.cdc, entity, number_rows(frame), name)
     empty = frozenset(n for n, c in columns.mapping.items() if c in schema.names and _is_null(schema, c))
     text = frozenset(n for n, c in columns.mapping.items() if c in source.text) - set(source.cast)
     return columns.change_frame(
@@ -179,13 +179,15 @@ class _Columns:
         chosen += [f"CAST({op} AS STRING) AS {OP}", f"{sequence} AS {SEQUENCE}"]
         for name in inside:
             after, before = (
-                f"{side}.{quoted(name)}" if name in self._fields.get(side, ()) else "NULL"
+                f"{side}.{quote_column(name)}" if name in self._fields.get(side, ()) else "NULL"
                 for side in ("after", "before")
             )
-            chosen.append(f"CASE WHEN {op} IN ({deletes}) THEN {before} ELSE {after} END AS {quoted(name)}")
+            chosen.append(f"CASE WHEN {op} IN ({deletes}) THEN {before} ELSE {after} END AS {quote_column(name)}")
         others = [n for n in self._names if n not in inside and not (self._fields and n in ("before", "after"))]
         dotted = [n for n in {*self._source_columns(), self._sequence} if n not in self._names and "." in n]
-        chosen += [quoted(n) for n in others] + [f"{_path(n, self._names)} AS {quoted(n)}" for n in sorted(dotted)]
+        chosen += [quote_column(n) for n in others] + [
+            f"{_path(n, self._names)} AS {quote_column(n)}" for n in sorted(dotted)
+        ]
         return raw.selectExpr(*chosen)
 
     def _source_columns(self) -> Sequence[str]:
@@ -198,7 +200,7 @@ class _Columns:
     def change_frame(self, selection: Selection) -> ChangeFrame:
         """The last event of each row."""
         rows = ChangeRows(selection, self._cdc, self._entity, tuple(self.mapping), self._kept_in())
-        frame = computed(self._opened, self._source, self.mapping, is_json=False, also=(OP, SEQUENCE))
+        frame = compute_columns(self._opened, self._source, self.mapping, is_json=False, also=(OP, SEQUENCE))
         return ChangeFrame(last_events(frame, rows), rows)
 
     def _kept_in(self) -> str | None:
@@ -218,7 +220,7 @@ class _Columns:
 
 def _path(name: str, names: Sequence[str]) -> str:
     """A column, or a member of one."""
-    return quoted(name) if name in names else ".".join(map(quoted, name.split(".")))
+    return quote_column(name) if name in names else ".".join(map(quote_column, name.split(".")))
 
 
 def last_events(frame: DataFrame, rows: ChangeRows) -> DataFrame:

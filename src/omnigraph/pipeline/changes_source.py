@@ -197,7 +197,7 @@ def offset_after(feed: Feed, commit: GraphCommit) -> Offset:
     return {"cursor": feed.cursor_after(commit), "version": commit.manifest_version}
 
 
-def grouped(changes: Sequence[TypeChange]) -> list[ChangePartition]:
+def group_changes(changes: Sequence[TypeChange]) -> list[ChangePartition]:
     """Commits with changes as partitions, neighbours together where there are many."""
     found = [each for each in changes if each.pairs]
     size = -(-len(found) // _MAX_PARTITIONS) or 1
@@ -225,7 +225,7 @@ class ChangesReader(DataSourceReader):  # type: ignore[misc]
 
     def partitions(self) -> list[ChangePartition]:
         """Commits for each task."""
-        return grouped(self._changes) or [ChangePartition(())]
+        return group_changes(self._changes) or [ChangePartition(())]
 
     def read(self, partition: ChangePartition) -> Iterator[pa.RecordBatch]:
         """The rows of some commits, in a task."""
@@ -312,7 +312,7 @@ class ChangesStreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignor
     def partitions(self, start: Offset, end: Offset) -> list[ChangePartition]:
         """Commits for each task."""
         with keeping_type():
-            return grouped(self._log.between(start, end))
+            return group_changes(self._log.between(start, end))
 
     def read(self, partition: ChangePartition) -> Iterator[pa.RecordBatch]:
         """The rows of some commits, in a task."""

@@ -15,7 +15,7 @@ from omnigraph.api.target import Target
 from omnigraph.api.write_requests import LoadRows
 from omnigraph.execution.arrow.governor import Limits
 from omnigraph.execution.spark.engine import SparkExecutor
-from omnigraph.execution.spark.versions import cloned, frame_on
+from omnigraph.execution.spark.versions import clone_session, frame_on
 from omnigraph.graph import Graph
 from omnigraph.local.graph_state import LocalGraph
 from omnigraph.local.service import LocalService
@@ -119,7 +119,7 @@ class SparkView:
         The session gets no views by this: they are those of a copy. Its settings hold for the query. Only the columns
         and rows are read that Spark's plan of the query uses.
         """
-        return frame_on(self.session, run_sql(cloned(self.session), self._graph, query, at))
+        return frame_on(self.session, run_sql(clone_session(self.session), self._graph, query, at))
 
     def query(
         self, text: str | os.PathLike[str], name: str | None = None, params: Mapping[str, Any] | None = None,

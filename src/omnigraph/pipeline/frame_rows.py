@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from omnigraph.errors import InvalidArgument
 from omnigraph.execution.spark.versions import arrow_schema, spark_schema
-from omnigraph.pipeline.row_selection import PLACE, Selection, computed, quoted, require_known
+from omnigraph.pipeline.row_selection import PLACE, Selection, compute_columns, quote_column, require_known
 from omnigraph.pipeline.spark_session import frame_of
 from omnigraph.schema.catalog import EntityType
 from omnigraph.write.inputs.expectations import IGNORE, REFUSE, UNKNOWN, Expectation
@@ -69,16 +69,18 @@ def row_frame(
     if source.unknown == IGNORE or (source.unknown is None and ignore_unknown):
         mapping = {each: column for each, column in mapping.items() if each in known}
     if not source.is_selected:
-        return frame.selectExpr(*(f"{quoted(column)} AS {quoted(each)}" for each, column in mapping.items())), None
+        return frame.selectExpr(
+            *(f"{quote_column(column)} AS {quote_column(each)}" for each, column in mapping.items())
+        ), None
     schema = arrow_schema(frame.schema)
     kept = {each: column for each, column in mapping.items() if each not in source.cast}
     text = frozenset(each for each, column in kept.items() if column in source.text)
     empty = frozenset(each for each, column in kept.items() if pa.types.is_null(schema.field(column).type))
     selection = Selection((), tuple(source.cast.items()), text, empty, frame=name, expect=source.expect)
-    return computed(numbered(frame), source, mapping, is_json=False), selection
+    return compute_columns(number_rows(frame), source, mapping, is_json=False), selection
 
 
-def numbered(frame: DataFrame) -> DataFrame:
+def number_rows(frame: DataFrame) -> DataFrame:
     """The rows with their places: rows are counted within their partition, as in every report of a load."""
     from pyspark.sql.types import StructType
 

@@ -14,7 +14,7 @@ from typing import Any
 from omnigraph.errors import InvalidArgument, JobError, Span
 from omnigraph.write.inputs.expectations import Expectation
 from omnigraph.write.inputs.locations import is_absolute
-from omnigraph.write.user_files import joined
+from omnigraph.write.user_files import join_path
 
 Function = str | Callable[..., Any]
 """What makes a DataFrame: a Python function, or `module:function` of a job file."""
@@ -160,4 +160,4 @@ class Job:
 
     def located(self, path: str) -> str:
         """A path of the job file, or a URI, as it is found from anywhere."""
-        return path if is_absolute(path) else joined(self.directory, path)
+        return path if is_absolute(path) else join_path(self.directory, path)

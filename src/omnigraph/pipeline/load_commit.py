@@ -21,7 +21,7 @@ from omnigraph.datatypes import whole
 from omnigraph.errors import Violation
 from omnigraph.pipeline.restaging import Excluded, RowData
 from omnigraph.pipeline.screening import Screened
-from omnigraph.pipeline.screening_driver import Narrowing, Screener, demands_of
+from omnigraph.pipeline.screening_driver import Screener, SuspectRows, demands_of
 from omnigraph.pipeline.staging import StagedPart, StagedSplit, StageJob, read_keys
 from omnigraph.storage.effects import AppendRows, Effect, OverwriteRows, ReplaceRows, WrittenFragment
 from omnigraph.storage.maintenance_tasks import LOCAL_POOL, TaskPool
@@ -199,7 +199,7 @@ class LoadCommit:
             job = stage_job(self._store, self._txn, self._terms)
             screened = screener.screened(self._txn, job, self._terms.mode, gathered)
             if not screened.crowded:
-                chosen = Narrowing(self._txn, gathered, screened).chosen()
+                chosen = SuspectRows(self._txn, gathered, screened).chosen()
                 deltas = {key: self._delta(key, gathered[key], rows, places) for key, (rows, places) in chosen.items()}
                 return deltas, screened, demands_of(self._txn, self._terms.mode, gathered, screened)
         return {key: self._delta(key, parts, *self._all(key, parts)) for key, parts in gathered.items()}, None, ()

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from omnigraph.api.conflicts import Conflict
 from omnigraph.execution.spark.workers import store_of
 from omnigraph.pipeline.buckets import CutFile, Piece, Stream, bucket_of, cut, read_pieces
-from omnigraph.pipeline.staging import packed, unpacked
+from omnigraph.pipeline.staging import pack_places, unpack_places
 from omnigraph.schema.catalog import EntityType
 from omnigraph.storage.apply_effects import write_rows
 from omnigraph.storage.effects import WrittenFragment
@@ -126,7 +126,7 @@ def compare_buckets(job: MergeJob, work: CompareWork) -> ComparedBuckets:
     path = None
     if found.merge.taken:
         path = job.scratch("taken")
-        objects.put_new(path, packed(replace(found.merge, composed={}).rows), flush=False)
+        objects.put_new(path, pack_places(replace(found.merge, composed={}).rows), flush=False)
     return _answer(found, path)
 
 
@@ -140,7 +140,7 @@ def _answer(found: Compared, path: str | None) -> ComparedBuckets:
 def write_taken(job: MergeJob, work: WriteWork) -> tuple[WrittenFragment, ...]:
     """Write rows as data files of the target."""
     store = job.store()
-    rows = unpacked(store.objects, work.rows)
+    rows = unpack_places(store.objects, work.rows)
     if work.withheld:
         withheld = pa.array(sorted(work.withheld), pa.string())
         rows = rows.filter(pc.invert(pc.is_in(rows["id"], value_set=withheld)))

@@ -13,7 +13,7 @@ from omnigraph.write.inputs.csv_files import BLOCK_BYTES
 from omnigraph.write.inputs.expectations import IGNORE
 from omnigraph.write.inputs.locations import readable
 from omnigraph.write.inputs.objects import Parsed, object_rows, row_reader
-from omnigraph.write.inputs.tables import JSON, JSONL, open_file, open_stream, selected, tables_of
+from omnigraph.write.inputs.tables import JSON, JSONL, open_file, open_stream, select_columns, tables_of
 from omnigraph.write.jsonl import parsed_lines
 from omnigraph.write.jsonl_columns import batches_by_column
 from omnigraph.write.rows import Batch, batch_from_rows, group_envelopes, known_columns, known_fields
@@ -34,7 +34,7 @@ def read_split(split: Split, catalog: Catalog, found: Findings, *, ignore_unknow
 
 def _table_batches(split: Split, entity: EntityType, found: Findings, ignore_unknown: bool) -> Iterator[Batch]:
     for table, rows in tables_of(split, found):
-        chosen = selected(table, split.columns, split.path)
+        chosen = select_columns(table, split.columns, split.path)
         chosen = known_columns(entity, chosen) if ignore_unknown else chosen
         text = split.text_columns(chosen.column_names)
         yield batch_from_table(

@@ -18,7 +18,7 @@ from omnigraph.errors import OmnigraphError, StorageError
 from omnigraph.execution.spark.frames import public_fields
 from omnigraph.execution.spark.task_errors import TaskRefusal
 from omnigraph.pipeline.rejects import row_data
-from omnigraph.pipeline.staging import StagedPart, StagedSplit, StageJob, compacted, part_of
+from omnigraph.pipeline.staging import StagedPart, StagedSplit, StageJob, compact_places, part_of
 from omnigraph.schema.catalog import EntityType
 from omnigraph.storage.apply_effects import row_batches, write_rows
 from omnigraph.storage.effects import WrittenFragment
@@ -158,7 +158,7 @@ def _some(places: Places, kept: Mask) -> Places:
         mine = kept[first : first + len(numbers)]
         first += len(numbers)
         parts.append((path, np.asarray(numbers, np.int64)[mine].tolist()))
-    return compacted(Places(tuple(parts)))
+    return compact_places(Places(tuple(parts)))
 
 
 def _rows_left_out(job: StageJob, entity: EntityType, part: StagedPart, kept: Mask) -> RowData:

@@ -33,7 +33,7 @@ def row_schema(spark: SparkSession, splits: Sequence[Split]) -> pa.Schema:
     """The columns of all files together; those of folders are text."""
     asked = [s for s in splits if s.format in (JSON, JSONL) or s.begin == 0]
     found = TaskRunner(spark, "read the columns of files").map(split_schema, asked, "find columns")
-    schema = united(found, [s.path for s in asked])
+    schema = unite_schemas(found, [s.path for s in asked])
     folders = dict.fromkeys(name for s in splits for name, _ in s.folders)
     texts = [pa.field(name, pa.string()) for name in folders]
     return pa.schema([*(field for field in schema if field.name not in folders), *texts])
@@ -50,7 +50,7 @@ def split_schema(split: Split) -> pa.Schema:
         return found
 
 
-def united(schemas: Iterable[pa.Schema], paths: Sequence[str]) -> pa.Schema:
+def unite_schemas(schemas: Iterable[pa.Schema], paths: Sequence[str]) -> pa.Schema:
     """All columns of several files. A name twice in one of them is refused: neither could be meant."""
     found = pa.schema([])
     for schema, path in zip(schemas, paths, strict=True):

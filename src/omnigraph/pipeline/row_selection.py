@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 
 from omnigraph.datatypes import whole
 from omnigraph.errors import DataError, InvalidValue, JobError, OmnigraphError, StorageError, Violation
-from omnigraph.errors.base import shown
+from omnigraph.errors.base import show_value
 from omnigraph.execution.spark.task_errors import TaskRefusal
 from omnigraph.execution.spark.versions import spark_schema
 from omnigraph.pipeline.reading import parsed_rows
@@ -156,7 +156,7 @@ class Selection:
             failed = table[f"{_FAILED}{number}"]
             for index in np.flatnonzero(pc.is_valid(failed).to_numpy(zero_copy_only=False)).tolist():
                 bad.add(index)
-                text = f"{entity.name}.{name} {shown(failed[index].as_py())} cannot be cast to {kind}"
+                text = f"{entity.name}.{name} {show_value(failed[index].as_py())} cannot be cast to {kind}"
                 found.note("type", text, entity, places=places, index=index, field=name, value=failed[index].as_py())
         return table.take([i for i in range(table.num_rows) if i not in bad]) if bad else table
 
@@ -201,7 +201,7 @@ def selected_frame(
     shipped = pa.schema([*PLACE, *([pa.field(OBJECT, pa.string())] if is_json else []), *fields])
     parts = tuple(splits)
     raw = raw_rows(spark, parts, shipped)
-    frame = computed(raw(0, len(parts)), source, columns, is_json=is_json)
+    frame = compute_columns(raw(0, len(parts)), source, columns, is_json=is_json)
     kept = [name for name in columns if name not in source.cast]
     text = frozenset(name for part in parts for name in part.text_columns(kept))
     empty = frozenset(name for name in kept if pa.types.is_null(found.field(columns[name]).type))
@@ -273,7 +273,7 @@ def require_known(source: Selectable, columns: Mapping[str, str], names: Sequenc
         raise JobError(f"{place}: cast names {unknown[0]!r}, which is no column", hint=hint)
 
 
-def computed(
+def compute_columns(
     raw: DataFrame, source: Selectable, columns: Mapping[str, str], *, is_json: bool, also: Sequence[str] = ()
 ) -> DataFrame:
     """The columns to stage: what was cast and why not, of tables also what was not, and columns `also` as they are."""
@@ -283,14 +283,14 @@ def computed(
         raw = raw.where(F.col(WRONG).isNotNull() | F.expr(source.where))
     chosen = [SPLIT, ROW, WRONG, *([OBJECT] if is_json else []), *also]
     for name, column in columns.items():
-        kind, value = source.cast.get(name), quoted(column)
+        kind, value = source.cast.get(name), quote_column(column)
         if kind is not None:
-            chosen.append(f"TRY_CAST({value} AS {kind}) AS {quoted(name)}")
+            chosen.append(f"TRY_CAST({value} AS {kind}) AS {quote_column(name)}")
         elif not is_json:
-            chosen.append(f"{value} AS {quoted(name)}")
+            chosen.append(f"{value} AS {quote_column(name)}")
     failed = []
     for number, (name, kind) in enumerate(source.cast.items()):
-        value = quoted(columns[name])
+        value = quote_column(columns[name])
         failed.append(f"({value} IS NOT NULL AND TRY_CAST({value} AS {kind}) IS NULL)")
         chosen.append(f"CASE WHEN {failed[-1]} THEN CAST({value} AS STRING) END AS {_FAILED}{number}")
     found = raw.selectExpr(*chosen, *_expectations(raw, source, failed, is_json=is_json))
@@ -306,13 +306,13 @@ def _expectations(raw: DataFrame, source: Selectable, failed: Sequence[str], *, 
         yield f"{each} AS {EXPECTED}{number}"
     drops = [rule for rule, each in zip(held, source.expect, strict=True) if each.on_fail == DROP]
     if source.expect:
-        names = ", ".join(quoted(name) for name in raw.columns if not name.startswith("__omnigraph_"))
+        names = ", ".join(quote_column(name) for name in raw.columns if not name.startswith("__omnigraph_"))
         row = OBJECT if is_json else f"to_json(struct({names}), map('ignoreNullFields', 'false'))"
         kept = " AND ".join(f"({each})" for each in drops) or "true"
         yield f"CASE WHEN NOT ({kept}) THEN {row} END AS {REJECTED}"
 
 
-def quoted(name: str) -> str:
+def quote_column(name: str) -> str:
     """A name as an identifier of Spark SQL."""
     return "`" + name.replace("`", "``") + "`"
 

@@ -161,7 +161,7 @@ def demands_of(txn: WriteTxn, mode: str, gathered: Gathered, screened: Screened)
     return tuple(found)
 
 
-class Narrowing:
+class SuspectRows:
     """Picks, part by part, the rows that have to do with suspects."""
 
     def __init__(self, txn: WriteTxn, gathered: Gathered, screened: Screened) -> None:

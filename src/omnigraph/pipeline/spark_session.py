@@ -96,7 +96,7 @@ def with_source(spark: SparkSession) -> SparkSession:
 
 def work_session(spark: SparkSession) -> SparkSession:
     """A copy of a session, with its settings, views and functions, and the settings that our own work needs."""
-    copy = versions.cloned(spark)
+    copy = versions.clone_session(spark)
     for name, value in _NEEDED.items():
         copy.conf.set(name, value)
     return copy

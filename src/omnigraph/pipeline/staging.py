@@ -215,12 +215,12 @@ def part_of(job: StageJob, number: int, mine: Gathered, fragments: tuple[Written
             pieces = cut(job.scratch("cut"), streams, objects)
         else:
             path = job.scratch(str(number))
-            objects.put_new(path, packed(mine.keys.select(wanted)), flush=False)
-    places = compacted(mine.places)
+            objects.put_new(path, pack_places(mine.keys.select(wanted)), flush=False)
+    places = compact_places(mine.places)
     return StagedPart(mine.entity.table_key, mine.count, fragments, path, places, mine.fresh_ids, pieces)
 
 
-def compacted(places: Places) -> Places:
+def compact_places(places: Places) -> Places:
     """The same places in little room, since the driver holds those of all tasks: runs become ranges."""
     parts: list[tuple[str | None, Sequence[int]]] = []
     for path, numbers in places.parts:
@@ -252,7 +252,7 @@ def read_keys(store: GraphStore, table: Table, part: StagedPart, columns: Sequen
         if store.root.is_local:
             rows = ipc.open_file(pa.memory_map(str(Path(store.root.uri) / part.keys))).read_all()
         else:
-            rows = unpacked(store.objects, part.keys)
+            rows = unpack_places(store.objects, part.keys)
     return _with_ids(rows, part, columns)
 
 
@@ -265,12 +265,12 @@ def _with_ids(rows: pa.Table, part: StagedPart, columns: Sequence[str]) -> pa.Ta
     return rows.select(columns)
 
 
-def unpacked(objects: ObjectStore, path: str) -> pa.Table:
+def unpack_places(objects: ObjectStore, path: str) -> pa.Table:
     """The rows of an object that `packed` made."""
     return ipc.open_file(pa.BufferReader(objects.get(path) or b"")).read_all()
 
 
-def packed(table: pa.Table) -> pa.Buffer:
+def pack_places(table: pa.Table) -> pa.Buffer:
     """Rows as the body of an object."""
     sink = pa.BufferOutputStream()
     with ipc.new_file(sink, table.schema) as writer:

@@ -22,12 +22,12 @@ from omnigraph.execution.spark.job_scope import job_scope
 from omnigraph.execution.spark.task_errors import reason_in, refusal_in
 from omnigraph.execution.spark.versions import is_connect
 from omnigraph.pipeline.cdc_frames import Changes
-from omnigraph.pipeline.frame_rows import Rows, local_frame, numbered
+from omnigraph.pipeline.frame_rows import Rows, local_frame, number_rows
 from omnigraph.pipeline.job_model import Job, JobSource, NamedSource, Origin, Sql, Step
 from omnigraph.pipeline.job_sources import named_files
 from omnigraph.pipeline.phases import Phases
 from omnigraph.pipeline.row_schema import require_mapped_members, row_schema, spark_fields
-from omnigraph.pipeline.row_selection import PLACE, Selection, computed, raw_rows, require_known
+from omnigraph.pipeline.row_selection import PLACE, Selection, compute_columns, raw_rows, require_known
 from omnigraph.pipeline.source_checks import MAX_PARTITIONS, CheckedRows, CheckScratch, RowChecks
 from omnigraph.pipeline.sources import plan_splits
 from omnigraph.pipeline.spark_session import work_session
@@ -155,7 +155,7 @@ class StepFrames:
         require_known(source, mapping, frame.columns, name)
         if source.where is None and not source.cast and not source.expect:
             return frame if all(a == b for a, b in mapping.items()) else _renamed(frame, mapping)
-        rows = computed(numbered(frame), source, mapping, is_json=False)
+        rows = compute_columns(number_rows(frame), source, mapping, is_json=False)
         selection = Selection((), tuple(source.cast.items()), frozenset(), frozenset(), name, source.expect)
         return self._checks(name, selection, tuple(mapping)).of(rows)
 
@@ -175,7 +175,7 @@ class StepFrames:
         columns = dict(files.columns) or {name: name for name in fields.names}
         require_known(files, columns, found.names, source.name)
         raw = raw_rows(self._spark, splits, pa.schema([*PLACE, *fields]))(0, len(splits))
-        rows = computed(raw, files, columns, is_json=False)
+        rows = compute_columns(raw, files, columns, is_json=False)
         selection = Selection(splits, tuple(files.cast.items()), frozenset(), frozenset(), expect=files.expect)
         frame = self._checks(source.name, selection, tuple(columns)).of(rows)
         kept = [name for name in columns if name not in files.cast]

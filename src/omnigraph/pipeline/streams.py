@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.pipeline.buckets import VALUE, Stream, counted, distinct
+from omnigraph.pipeline.buckets import VALUE, Stream, count_values, distinct
 from omnigraph.schema.catalog import EdgeType, EntityType
 from omnigraph.storage.lookup import tuple_keys
 from omnigraph.write.validation.edges import ends_of
@@ -35,7 +35,7 @@ def streams_of(entity: EntityType, rows: pa.Table, wanted: Sequence[str]) -> dic
         if what == ID:
             found[Stream(ID, key)] = pa.table({VALUE: rows["id"].drop_null()})  # fresh ones are null
         elif what == SOURCES:
-            found[Stream(SOURCES, key)] = counted(rows["src"])
+            found[Stream(SOURCES, key)] = count_values(rows["src"])
         elif what == ENDS:
             assert isinstance(entity, EdgeType), f"{key} has no ends"
             columns: dict[str, list[pa.ChunkedArray]] = {}

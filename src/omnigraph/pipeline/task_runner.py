@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from omnigraph.errors import OmnigraphError, StorageError
 from omnigraph.execution.spark.job_scope import TaskProgress, job_scope
-from omnigraph.execution.spark.task_errors import accepted, answered, refusal_in
+from omnigraph.execution.spark.task_errors import refusal_in, require_answers, run_work
 from omnigraph.execution.spark.versions import is_connect
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class TaskRunner:
         except spark_failures() as error:
             raise as_omnigraph_error(error, self._purpose) from error
         found = {row["number"]: pickle.loads(bytes(row["answer"])) for row in rows}
-        return accepted([found[number] for number in range(len(bodies))])
+        return require_answers([found[number] for number in range(len(bodies))])
 
 
 def _task(
@@ -85,7 +85,7 @@ def _task(
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                answer = pickle.dumps(answered(partial(_apply, function, bodies[number])))
+                answer = pickle.dumps(run_work(partial(_apply, function, bodies[number])))
                 columns = [pa.array([number], pa.int64()), pa.array([answer], pa.binary())]
                 yield pa.RecordBatch.from_arrays(columns, names=["number", "answer"])
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from omnigraph.datatypes import FLOATS, INTEGER_RANGE, INTEGERS, PropertyType, Scalar, TooPrecise
 from omnigraph.errors import InvalidArgument
-from omnigraph.errors.base import shown
+from omnigraph.errors.base import show_value
 from omnigraph.parsing.source_text import MAX_NAME
 from omnigraph.query import ir
 from omnigraph.query.value_types import single
@@ -174,4 +174,4 @@ def _datetime(value: Any) -> dt.datetime:
 
 
 def _shown(value: Any) -> str:
-    return shown(value, 40)
+    return show_value(value, 40)

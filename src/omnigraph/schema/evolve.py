@@ -26,7 +26,7 @@ from omnigraph.schema.catalog import (
 from omnigraph.schema.dropped import Kept, MigrationOptions, NothingKept
 from omnigraph.schema.evolve_constraints import constraint_steps
 from omnigraph.schema.evolve_properties import evolve_properties
-from omnigraph.schema.steps import Step, unsupported
+from omnigraph.schema.steps import Step, unsupported_steps
 
 E = TypeVar("E", NodeType, EdgeType)
 _DEFAULTS = MigrationOptions()
@@ -165,7 +165,7 @@ class _Planner:
         if old.name != new.name:
             found.append(Step(steps.RENAME_TYPE, {"type_kind": kind, "from": old.name, "to": new.name}))
         if isinstance(old, NodeType) and isinstance(new, NodeType) and set(old.implements) != set(new.implements):
-            found.append(unsupported(new.table_key, "the list of interfaces cannot change"))
+            found.append(unsupported_steps(new.table_key, "the list of interfaces cannot change"))
         found.extend(_metadata_steps(kind, old, new))
         changed = evolve_properties(kind, old, new, self._mint, self._options, self._kept)
         found.extend(changed.steps)
@@ -206,7 +206,7 @@ def _metadata_steps(kind: str, old: EntityType, new: EntityType) -> Iterator[Ste
     if changed:
         yield Step(steps.UPDATE_TYPE_METADATA, {"type_kind": kind, "name": new.name, "annotations": changed})
     if set(old.annotations) != set(new.annotations):
-        yield unsupported(new.table_key, "annotations that the engine does not know cannot change")
+        yield unsupported_steps(new.table_key, "annotations that the engine does not know cannot change")
 
 
 def _endpoint_steps(
@@ -216,7 +216,7 @@ def _endpoint_steps(
         before, after = old[was], new[name]
         ends = tuple(renamed.get(end, end) for end in (before.source, before.target))
         if ends != (after.source, after.target):
-            yield unsupported(after.table_key, "the ends of an edge type cannot change")
+            yield unsupported_steps(after.table_key, "the ends of an edge type cannot change")
 
 
 def _interface_steps(old: Mapping[str, InterfaceType], new: Mapping[str, InterfaceType]) -> Iterator[Step]:
@@ -232,6 +232,6 @@ def _interface_steps(old: Mapping[str, InterfaceType], new: Mapping[str, Interfa
                 shown = {"type_kind": "interface", "type_name": name, "property_name": prop}
                 yield Step(steps.ADD_PROPERTY, {**shown, "property_type": str(after[prop][0])})
         if any(prop not in after for prop in before):
-            yield unsupported(f"interface:{name}", "a property of an interface cannot be dropped")
+            yield unsupported_steps(f"interface:{name}", "a property of an interface cannot be dropped")
     for name in sorted(set(old) - set(new)):
-        yield unsupported(f"interface:{name}", "an interface cannot be dropped or renamed")
+        yield unsupported_steps(f"interface:{name}", "an interface cannot be dropped or renamed")

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from omnigraph.schema import steps
 from omnigraph.schema.catalog import Cardinality, EdgeType, EntityType, Index
-from omnigraph.schema.steps import Step, unsupported
+from omnigraph.schema.steps import Step, unsupported_steps
 
 Names = Mapping[str, str]
 
@@ -15,7 +15,7 @@ Names = Mapping[str, str]
 def constraint_steps(kind: str, old: EntityType, new: EntityType, names: Names) -> Iterator[Step]:
     """Steps for keys, uniques, ranges, checks, cardinality and indexes. `names`: old property name -> new one."""
     if {names.get(n, n) for n in old.key} != set(new.key):
-        yield unsupported(new.table_key, "@key cannot change: it is what entities are known by")
+        yield unsupported_steps(new.table_key, "@key cannot change: it is what entities are known by")
     kept = {p.name for p in old.properties if p.name in names}
     shown = {"type_kind": kind, "type_name": new.name}
     before, after = dict(_texts(old, lambda n: names.get(n, n), kept)), dict(_texts(new, lambda n: n, None))

@@ -10,7 +10,7 @@ from omnigraph.errors import SchemaError
 from omnigraph.schema import steps
 from omnigraph.schema.catalog import EntityType, Mint, Property, later_column
 from omnigraph.schema.dropped import Kept, MigrationOptions
-from omnigraph.schema.steps import Step, unsupported
+from omnigraph.schema.steps import Step, unsupported_steps
 
 WIDER = {Scalar.I32: (Scalar.I64,), Scalar.U32: (Scalar.U64, Scalar.I64), Scalar.F32: (Scalar.F64,)}
 
@@ -108,7 +108,7 @@ def _matches(new: EntityType, before: Mapping[str, Property]) -> dict[str, str]:
 
 def _added(kind: str, new: EntityType, prop: Property) -> Step:
     if not prop.type.nullable and prop.default is None:
-        return unsupported(
+        return unsupported_steps(
             f"{new.table_key}.{prop.name}",
             f"`{prop.name}` is required, and rows that exist have no value for it; add `?` or @default(...)",
             steps.REQUIRED_ADD,
@@ -119,7 +119,7 @@ def _added(kind: str, new: EntityType, prop: Property) -> Step:
 
 def _dropped(kind: str, old: EntityType, new: EntityType, name: str, mode: str) -> Step:
     if name in old.key:
-        return unsupported(f"{new.table_key}.{name}", "a property of the key cannot be dropped")
+        return unsupported_steps(f"{new.table_key}.{name}", "a property of the key cannot be dropped")
     return Step(steps.DROP_PROPERTY, {"type_kind": kind, "type_name": new.name, "property_name": name, "mode": mode})
 
 
@@ -130,9 +130,9 @@ def _carried(kind: str, old: EntityType, new: EntityType, was: Property, prop: P
     yield from _type_steps(old, new, was, prop, shown)
     entity = f"{new.table_key}.{prop.name}"
     if set(was.annotations) != set(prop.annotations):
-        yield unsupported(entity, "annotations that the engine does not know cannot change")
+        yield unsupported_steps(entity, "annotations that the engine does not know cannot change")
     if _embed(was, old) != _embed(prop, new, names={was.name: prop.name}):
-        yield unsupported(entity, "@embed cannot change")
+        yield unsupported_steps(entity, "@embed cannot change")
     changed = {
         name: getattr(prop, name) for name in ("description", "default") if getattr(was, name) != getattr(prop, name)
     }
@@ -173,7 +173,7 @@ def _type_steps(
         yield Step(steps.WIDEN_PROPERTY, {**named, "from": str(was.type), "to": str(prop.type)})
         return
     reason = f"the type cannot change from {was.type} to {prop.type}"
-    yield unsupported(f"{new.table_key}.{prop.name}", reason, steps.TYPE_CHANGE)
+    yield unsupported_steps(f"{new.table_key}.{prop.name}", reason, steps.TYPE_CHANGE)
 
 
 def _added_values(was: PropertyType, now: PropertyType) -> tuple[str, ...] | None:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from omnigraph.datatypes import FLOATS, INTEGERS, PropertyType, Scalar, canonical_text, whole
 from omnigraph.errors import InvalidArgument, InvalidValue, MissingValue, UnknownField
-from omnigraph.errors.base import shown
+from omnigraph.errors.base import show_value
 from omnigraph.schema.model import EdgeType, EntityType, NodeType
 from omnigraph.schema.names import ENDPOINTS
 
@@ -52,22 +52,22 @@ def id_text(entity: EntityType, value: IdValue) -> str:
         try:
             value.encode()
         except UnicodeEncodeError as error:
-            raise InvalidArgument(f"{shown(value)} is no id: it is not valid Unicode") from error
+            raise InvalidArgument(f"{show_value(value)} is no id: it is not valid Unicode") from error
         return value
     if len(entity.key) != 1 or entity.key[0] in ENDPOINTS:
         raise InvalidArgument(
-            f"{shown(value)} is no id of {entity.name}: an id is a text", hint="rows of the type have it as `id`"
+            f"{show_value(value)} is no id of {entity.name}: an id is a text", hint="rows of the type have it as `id`"
         )
     kind = entity.property(entity.key[0]).type
     if not _fits(value, kind.scalar):
         raise InvalidArgument(
-            f"{shown(value)} is no id of {entity.name}: its key `{entity.key[0]}` is {kind}",
+            f"{show_value(value)} is no id of {entity.name}: its key `{entity.key[0]}` is {kind}",
             hint=f"give the id as a text, or a value of the type {kind}",
         )
     try:
         return canonical_text(value, kind.scalar)
     except ValueError as error:
-        raise InvalidArgument(f"{shown(value)} is no id of {entity.name}: it {error}") from error
+        raise InvalidArgument(f"{show_value(value)} is no id of {entity.name}: it {error}") from error
 
 
 def _fits(value: Any, scalar: Scalar) -> bool:

@@ -87,7 +87,7 @@ _SENTENCES = {
 }
 
 
-def unsupported(entity: str, reason: str, code: str | None = None) -> Step:
+def unsupported_steps(entity: str, reason: str, code: str | None = None) -> Step:
     """A change that is refused. `entity` reads `node:Person.age`."""
     return Step(UNSUPPORTED, {"entity": entity, "reason": reason} | ({"code": code} if code else {}))
 

@@ -28,7 +28,7 @@ from omnigraph.storage.effects import (
     WrittenFragment,
 )
 from omnigraph.storage.failpoints import Point, hit
-from omnigraph.storage.faults import translated
+from omnigraph.storage.faults import translate_faults
 from omnigraph.storage.layout import detached_file
 from omnigraph.storage.lookup import locate, remember_append, remember_written
 from omnigraph.storage.table_memory import TableMemory
@@ -65,7 +65,7 @@ def write_rows(store: TableStore, base: Table, rows: pa.Table | pa.RecordBatchRe
     ids = rows["id"].to_pylist() if few else []
     hashes = pack_hashes(ids) if few else None
     record("table write")
-    with translated(f"writing rows of {base.path}"):
+    with translate_faults(f"writing rows of {base.path}"):
         if few and rows.num_rows and rows.schema.equals(base.dataset.schema):
             written = [store.files.write(base.dataset, base.path, rows)]
         else:  # the handle, not its URI: one request instead of three on an object store
@@ -85,7 +85,7 @@ def _described(store: TableStore, base: Table, written: FragmentMetadata, hashes
 def read_rows(store: TableStore, base: Table, fragments: Sequence[WrittenFragment], columns: Sequence[str]) -> pa.Table:
     """Some columns of rows that were written for a table and that no version of it names yet."""
     kinds = pa.schema([base.schema.field(name) for name in columns])
-    with translated(f"reading rows of {base.path}"):
+    with translate_faults(f"reading rows of {base.path}"):
         files = [f"{base.dataset.uri}/data/{fragment.file}" for fragment in fragments]
         readers = [LanceFileReader(file, storage_options=store.options, columns=list(columns)) for file in files]
         tables = [reader.read_all().to_table() for reader in readers]
@@ -95,7 +95,7 @@ def read_rows(store: TableStore, base: Table, fragments: Sequence[WrittenFragmen
 def row_batches(store: TableStore, base: Table, fragments: Sequence[WrittenFragment]) -> Iterator[pa.RecordBatch]:
     """Whole rows that were written for a table and that no version of it names yet, in the order of writing."""
     schema = base.dataset.schema
-    with translated(f"reading rows of {base.path}"):
+    with translate_faults(f"reading rows of {base.path}"):
         for fragment in fragments:
             reader = LanceFileReader(f"{base.dataset.uri}/data/{fragment.file}", storage_options=store.options)
             for batch in reader.read_all(batch_size=_ROWS_AT_ONCE).to_batches():
@@ -137,7 +137,7 @@ def apply_effect(store: TableStore, base: Table, effect: Effect, tail: Tail) -> 
             raise Unsupported(f"rows of {base.path} are in no file yet")
         case Compacted():
             return Staged(
-                compacted(store, base, effect),
+                commit_compaction(store, base, effect),
                 new_fragments=tuple(f.id for g in effect.groups for f in g.new),
                 new_index_files=tuple(f"_indices/{s.uuid}/{file.path}" for s in effect.segments for file in s.files),
             )
@@ -147,21 +147,21 @@ def apply_effect(store: TableStore, base: Table, effect: Effect, tail: Tail) -> 
             assert_never(effect)
 
 
-def compacted(store: TableStore, base: Table, effect: Compacted) -> Table:
+def commit_compaction(store: TableStore, base: Table, effect: Compacted) -> Table:
     """The version in which a compaction has taken place; `fits` says of which tables that can be made."""
-    table = reindexed(store, base, dropped=effect.dropped)
-    table = rewritten(store, table, effect.groups)
-    return reindexed(store, table, effect.segments)
+    table = commit_indexes(store, base, dropped=effect.dropped)
+    table = commit_rewrite(store, table, effect.groups)
+    return commit_indexes(store, table, effect.segments)
 
 
-def reindexed(store: TableStore, base: Table, added: Sequence[Index] = (), dropped: Sequence[Index] = ()) -> Table:
+def commit_indexes(store: TableStore, base: Table, added: Sequence[Index] = (), dropped: Sequence[Index] = ()) -> Table:
     """The table with some index segments more or less; itself where there are none."""
     if not added and not dropped:
         return base
     return commit_detached(store, base, LanceOperation.CreateIndex(list(added), list(dropped)), keeps_indexes=False)
 
 
-def rewritten(store: TableStore, base: Table, groups: Sequence[Rewritten]) -> Table:
+def commit_rewrite(store: TableStore, base: Table, groups: Sequence[Rewritten]) -> Table:
     """The table with fragments in the place of others that hold the same rows; itself where there are none."""
     if not groups:
         return base
@@ -181,7 +181,7 @@ def fits(base: Table, effect: Compacted) -> bool:
     wanted = {str(index.uuid) for index in effect.dropped}
     if not wanted:
         return True
-    with translated(f"reading the indexes of {base.path}"):
+    with translate_faults(f"reading the indexes of {base.path}"):
         live = {str(segment.uuid) for index in base.dataset.describe_indices() for segment in index.segments}
     return wanted <= live
 
@@ -202,7 +202,7 @@ def commit_detached(
     fragments of the new version but the `added` ones, where the caller can tell.
     """
     record("table commit")
-    with translated(f"staging a version of {base.path}"):
+    with translate_faults(f"staging a version of {base.path}"):
         dataset = LanceDataset.commit(
             base.dataset, operation, read_version=base.version, detached=True, storage_options=store.options
         )
@@ -302,7 +302,7 @@ def _mask(base: Table, ids: Sequence[str], tail: Tail) -> _Mask:
 
 def mask_rows(base: Table, fragment_id: int, offsets: Sequence[int]) -> FragmentMetadata | None:
     """Write the deletion file of a fragment without the rows at some offsets. None: none of its rows is left."""
-    with translated(f"masking rows of {base.path}"):
+    with translate_faults(f"masking rows of {base.path}"):
         before = base.fragments[fragment_id]
         after: FragmentMetadata | None = base.dataset.get_fragment(fragment_id).delete_rows(offsets)
         lost = before.num_rows - (0 if after is None else after.num_rows)

@@ -29,14 +29,14 @@ def open_json(sealed: bytes, path: str) -> Any:
     body = sealed[_VALUE_AT:-1]
     head = sealed[: len(_HEAD)], sealed[len(_HEAD) + _DIGEST_LENGTH : _VALUE_AT], sealed[-1:]
     if head != (_HEAD, _MIDDLE, b"}") or _digest(body) != sealed[len(_HEAD) : len(_HEAD) + _DIGEST_LENGTH]:
-        raise damaged(path)
+        raise damaged_object(path)
     try:
         return json.loads(body)
     except ValueError as error:
-        raise damaged(path) from error
+        raise damaged_object(path) from error
 
 
-def damaged(path: str) -> CorruptGraph:
+def damaged_object(path: str) -> CorruptGraph:
     """The error for an object of ours whose bytes are not those that were written."""
     return CorruptGraph(
         f"{path} is damaged: its checksum does not match its content",

@@ -17,7 +17,7 @@ from lance import LanceOperation
 from lance.schema import LanceSchema
 
 from omnigraph.storage.apply_effects import commit_detached
-from omnigraph.storage.faults import translated
+from omnigraph.storage.faults import translate_faults
 from omnigraph.storage.tables import Table, TableStore
 
 
@@ -64,7 +64,7 @@ def _with_values(store: TableStore, base: Table, columns: Sequence[NewColumn]) -
 
     fragments = []
     schema = None
-    with translated(f"adding columns to {base.path}"):
+    with translate_faults(f"adding columns to {base.path}"):
         for fragment in base.dataset.get_fragments():
             merged, schema = fragment.merge_columns(filled, columns=read)
             fragments.append(merged)

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from lance import Index
 from lance.optimize import Compaction
 
-from omnigraph.storage.apply_effects import reindexed, rewritten
+from omnigraph.storage.apply_effects import commit_indexes, commit_rewrite
 from omnigraph.storage.effects import Compacted, Rewritten
-from omnigraph.storage.faults import translated
-from omnigraph.storage.indexes import MAX_SEGMENTS, high_water, index_segments, missing_segments, numbered
+from omnigraph.storage.faults import translate_faults
+from omnigraph.storage.indexes import MAX_SEGMENTS, high_water, index_segments, missing_segments, number_fragments
 from omnigraph.storage.maintenance_tasks import LOCAL_POOL, MergeFragments, TaskPool
 from omnigraph.storage.search_indexes import WantedIndex, crowding_vectors, vector_work
 from omnigraph.storage.tables import Table, TableStore
@@ -46,7 +46,7 @@ def prepare(
     groups = _rewritten(store, table, high_water(base, known_high_water) + _ID_GAP, target_rows, pool)
     if not groups and not is_crowded:  # they were not in the way after all
         table, dropped = base, []
-    table = rewritten(store, table, groups)
+    table = commit_rewrite(store, table, groups)
     segments = missing_segments(store, table, columns, pool, [w for v in vectors for w in vector_work(table, v)[0]])
     if not groups and not segments:
         return None
@@ -55,7 +55,7 @@ def prepare(
 
 
 def _rewritten(store: TableStore, table: Table, after: int, target_rows: int, pool: TaskPool) -> list[Rewritten]:
-    with translated(f"compacting {table.path}"):
+    with translate_faults(f"compacting {table.path}"):
         handle = store.private_handle(table)
         plan = Compaction.plan(
             handle,
@@ -66,7 +66,7 @@ def _rewritten(store: TableStore, table: Table, after: int, target_rows: int, po
             },
         )
     merged = pool.do(store, [MergeFragments(table.path, table.version, task) for task in plan.tasks])
-    return numbered(table, plan.tasks, merged, after)
+    return number_fragments(table, plan.tasks, merged, after)
 
 
 def _without_segments_in_the_way(
@@ -86,4 +86,4 @@ def _without_segments_in_the_way(
         if crowded or len(small) > 1:
             is_crowded |= crowded
             doomed += [s for s in segments if crowded or live.intersection(s.fragment_ids) <= small]
-    return reindexed(store, base, dropped=doomed), doomed, is_crowded
+    return commit_indexes(store, base, dropped=doomed), doomed, is_crowded

@@ -19,7 +19,7 @@ from omnigraph import logs
 from omnigraph.errors import CorruptGraph
 from omnigraph.storage.bounded_cache import BoundedCache
 from omnigraph.storage.decode import as_ledger, as_object, as_text, decoding
-from omnigraph.storage.faults import translated
+from omnigraph.storage.faults import translate_faults
 from omnigraph.storage.layout import DATA_FILE_PATH, LEDGERS, GraphRoot, pin_file
 from omnigraph.storage.objects import ObjectStore
 
@@ -128,7 +128,7 @@ def read_ledger(objects: ObjectStore, path: str) -> Mapping[str, str]:
         return _files_from_json(as_object(value, "a ledger")["files"])
 
 
-def recorded(objects: ObjectStore, digests: Digests, version: int) -> dict[str, Digest]:
+def recorded_digests(objects: ObjectStore, digests: Digests, version: int) -> dict[str, Digest]:
     """Everything that is recorded of the files of a pin, by their paths below the table."""
     older = read_ledger(objects, digests.ledger) if digests.ledger is not None else {}
     own = {} if digests.version is None else {pin_file(version): digests.version}
@@ -164,7 +164,7 @@ class FileDigester:
 
     def measure(self, path: str) -> Digest:
         """The digest of a file on a local disk as it is now."""
-        with translated(f"reading {path}"):
+        with translate_faults(f"reading {path}"):
             return digest_file(f"{self._root}/{path}")
 
     def record_all(self, location: str, names: Iterable[str]) -> dict[str, str]:

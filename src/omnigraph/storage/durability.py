@@ -18,7 +18,7 @@ from functools import cached_property
 from pathlib import Path
 
 from omnigraph.storage.calls import record
-from omnigraph.storage.faults import translated
+from omnigraph.storage.faults import translate_faults
 from omnigraph.storage.layout import GraphRoot
 from omnigraph.storage.options import switch
 
@@ -62,7 +62,7 @@ class Durability:
         folders = {path.parent for path in files}
         fresh = {parent for folder in folders for parent in self._unsettled(folder)}
         if len(files) > 1 and self._starts_writing:
-            with translated("flushing to disk"):
+            with translate_faults("flushing to disk"):
                 for path in files:
                     _begin(path)
         self._sync_all([*files, *(folders | fresh)])
@@ -98,7 +98,7 @@ class Durability:
         On a slow disk the rest is flushed at once: the kernel commits its journal once for many waiters, and once
         each for one at a time.
         """
-        with translated("flushing to disk"):
+        with translate_faults("flushing to disk"):
             rest, was_quick = deque(paths), True
             while rest and was_quick:
                 begun = time.perf_counter()

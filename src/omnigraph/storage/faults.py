@@ -134,7 +134,7 @@ def translate(error: BaseException, doing: str) -> OmnigraphError:
 
 
 @contextmanager
-def translated(doing: str) -> Iterator[None]:
+def translate_faults(doing: str) -> Iterator[None]:
     """Run a block of substrate calls; what they raise leaves as an `OmnigraphError` from its cause."""
     try:
         yield

@@ -20,7 +20,7 @@ from lance.file import LanceFileSession
 
 from omnigraph.storage.bounded_cache import BoundedCache
 from omnigraph.storage.calls import record
-from omnigraph.storage.faults import translated
+from omnigraph.storage.faults import translate_faults
 from omnigraph.storage.layout import GraphRoot
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class IndexPages:
         if found is not None:
             return found
         record("index bounds read")
-        with translated(f"reading an index of {path}"):
+        with translate_faults(f"reading an index of {path}"):
             reader = self._session.open_reader(f"{path}/_indices/{uuid}/page_lookup.lance")
             rows = reader.read_all().to_table()
         return self._kept.put(uuid, _bounds_of(rows))

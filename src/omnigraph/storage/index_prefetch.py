@@ -13,7 +13,7 @@ import threading
 
 from omnigraph.errors import StorageError
 from omnigraph.storage.calls import record
-from omnigraph.storage.faults import translated
+from omnigraph.storage.faults import translate_faults
 from omnigraph.storage.tables import KEY_INDEX, Table
 
 _log = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ class IndexPrefetch:
 
     def _warm(self, home: Table) -> None:
         try:
-            with translated(f"reading the key index of {home.path}"):
+            with translate_faults(f"reading the key index of {home.path}"):
                 fresh = self._unread(home)
                 if fresh:
                     record("index read")

@@ -15,10 +15,10 @@ from lance import Index
 from lance.fragment import FragmentMetadata
 from lance.optimize import Compaction, CompactionTask
 
-from omnigraph.storage.apply_effects import reindexed, rewritten
+from omnigraph.storage.apply_effects import commit_indexes, commit_rewrite
 from omnigraph.storage.effects import Compacted, Rewritten
 from omnigraph.storage.failpoints import Point, hit
-from omnigraph.storage.faults import translated
+from omnigraph.storage.faults import translate_faults
 from omnigraph.storage.maintenance_tasks import LOCAL_POOL, BuildSegment, TaskPool, segments_over
 from omnigraph.storage.tables import Table, TableStore
 
@@ -57,7 +57,7 @@ def missing_segments(
 def index_segments(table: Table, columns: Sequence[str]) -> list[list[Index]]:
     """The segments of the BTREEs of some columns, a list for each index, in the form that a commit drops them by."""
     names = {index_name(column) for column in columns}
-    with translated(f"reading the indexes of {table.path}"):
+    with translate_faults(f"reading the indexes of {table.path}"):
         return [
             [
                 Index(
@@ -83,12 +83,12 @@ def fold_tail(
     The folded table, and the same as an effect that follows a moving one; None when nothing is left to fold.
     """
     dropped = _crowding_segments(base, columns)
-    table = reindexed(store, base, dropped=dropped)
+    table = commit_indexes(store, base, dropped=dropped)
     groups = _merged_small(table, high_water(base, known_high_water) + _ID_GAP)
-    table = rewritten(store, table, groups)
+    table = commit_rewrite(store, table, groups)
     hit(Point.FOLD_COMPACTED)
     segments = missing_segments(store, table, columns, pool)
-    table = reindexed(store, table, segments)
+    table = commit_indexes(store, table, segments)
     hit(Point.FOLD_INDEXED)
     return None if table is base else (table, Compacted(tuple(groups), tuple(dropped), tuple(segments)))
 
@@ -106,15 +106,15 @@ def _crowding_segments(base: Table, columns: Sequence[str]) -> list[Index]:
 
 def _merged_small(table: Table, after: int) -> list[Rewritten]:
     """Small fragments and the larger ones they become."""
-    with translated(f"compacting {table.path}"):
+    with translate_faults(f"compacting {table.path}"):
         plan = Compaction.plan(
             table.dataset, {"target_rows_per_fragment": SMALL_FRAGMENT_ROWS, "materialize_deletions": False}
         )
         tasks = [task for task in plan.tasks if _is_worthwhile(task)]
-        return numbered(table, tasks, [task.execute(table.dataset).new_fragments for task in tasks], after)
+        return number_fragments(table, tasks, [task.execute(table.dataset).new_fragments for task in tasks], after)
 
 
-def numbered(
+def number_fragments(
     table: Table, tasks: Sequence[CompactionTask], merged: Sequence[Sequence[FragmentMetadata]], after: int
 ) -> list[Rewritten]:
     """What the tasks of a compaction made, with ids above a given one."""

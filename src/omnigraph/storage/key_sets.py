@@ -22,7 +22,7 @@ from omnigraph.datatypes import whole
 from omnigraph.errors import StorageError
 from omnigraph.storage.bounded_cache import BoundedCache
 from omnigraph.storage.calls import record
-from omnigraph.storage.faults import translated
+from omnigraph.storage.faults import translate_faults
 from omnigraph.storage.hashes import Hashes, hashes_of, text_hashes
 from omnigraph.storage.table_memory import Places
 from omnigraph.storage.tables import Table, data_file
@@ -173,7 +173,7 @@ def _rows(table: Table, files: dict[str, int]) -> int:
 def _all_ids(table: Table, fragment_id: int) -> pa.ChunkedArray:
     """The ids of a fragment, of deleted rows too."""
     record("table scan")
-    with translated(f"reading ids of {table.path}"):
+    with translate_faults(f"reading ids of {table.path}"):
         chosen = [table.dataset.get_fragment(fragment_id)]
         return table.dataset.scanner(
             columns=["id"], fragments=chosen, with_row_id=True, include_deleted_rows=True

@@ -217,24 +217,24 @@ def is_name(name: str) -> bool:
     return is_short and _NAME.fullmatch(name) is not None and ".." not in name and "//" not in name
 
 
-def quoted(name: str) -> str:
+def quote_path(name: str) -> str:
     """A branch or tag name as one path segment."""
     return quote(name, safe="")
 
 
-def unquoted(segment: str) -> str:
+def unquote_path(segment: str) -> str:
     """The inverse of `quoted`."""
     return unquote(segment)
 
 
 def tag_path(tag: str, prefix: str = TAGS) -> str:
     """The object of a tag; below `TAG_COPIES`, its second record."""
-    return f"{prefix}/{quoted(tag)}.json"
+    return f"{prefix}/{quote_path(tag)}.json"
 
 
 def tag_name(path: str) -> str:
     """The inverse of `tag_path`."""
-    return unquoted(path.rsplit("/", 1)[-1].removesuffix(".json"))
+    return unquote_path(path.rsplit("/", 1)[-1].removesuffix(".json"))
 
 
 def version_file(version: int) -> str:

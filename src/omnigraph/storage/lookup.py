@@ -18,7 +18,7 @@ from omnigraph.datatypes import canonical_texts, whole
 from omnigraph.errors import MissingData
 from omnigraph.storage.bounded_cache import BoundedCache
 from omnigraph.storage.calls import record
-from omnigraph.storage.faults import translated
+from omnigraph.storage.faults import translate_faults
 from omnigraph.storage.index_prefetch import IndexPrefetch
 from omnigraph.storage.key_sets import KeySets
 from omnigraph.storage.predicates import sql_literal
@@ -297,7 +297,7 @@ def _probe(table: Table, predicate: str, columns: list[str], *, fragments: list[
     record("key lookup")
     dataset = table.dataset
     chosen = None if fragments is None else [f for f in map(dataset.get_fragment, fragments) if f is not None]
-    with translated(f"looking up ids in {table.path}"):
+    with translate_faults(f"looking up ids in {table.path}"):
         # fast_search leaves out what the index does not cover: those fragments are probed by name.
         return dataset.scanner(
             columns=columns,
@@ -309,7 +309,7 @@ def _probe(table: Table, predicate: str, columns: list[str], *, fragments: list[
 
 
 def _locate_by_scan(table: Table, ids: Sequence[str]) -> Located:
-    with translated(f"looking up ids in {table.path}"):
+    with translate_faults(f"looking up ids in {table.path}"):
         rows = table.dataset.scanner(columns=["id"], with_row_address=True).to_table()
     found = rows.filter(pc.is_in(rows["id"], value_set=pa.array(ids, pa.string())))
     return Located(tuple(found["id"].to_pylist()), tuple(found["_rowaddr"].to_pylist()))

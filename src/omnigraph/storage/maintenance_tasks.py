@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, assert_never
 
 from omnigraph.errors import MissingData
-from omnigraph.storage.faults import translated
+from omnigraph.storage.faults import translate_faults
 from omnigraph.storage.tables import Table, TableStore
 
 
@@ -58,7 +58,7 @@ def perform(store: TableStore, work: Work) -> Any:
     handle = store.private_handle(store.open(work.path, work.version))
     match work:
         case MergeFragments(path, _, task):
-            with translated(f"compacting {path}"):
+            with translate_faults(f"compacting {path}"):
                 return list(task.execute(handle).new_fragments)
         case BuildSegment():
             try:
@@ -70,7 +70,7 @@ def perform(store: TableStore, work: Work) -> Any:
 
 
 def _build(handle: Any, work: BuildSegment) -> Any:
-    with translated(f"indexing {work.column} of {work.path}"):
+    with translate_faults(f"indexing {work.column} of {work.path}"):
         return handle.create_index_uncommitted(
             work.column, work.kind, name=work.name, replace=work.extends, fragment_ids=list(work.fragments),
             **work.options,

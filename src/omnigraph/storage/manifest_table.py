@@ -35,13 +35,13 @@ from omnigraph.errors import (
 )
 from omnigraph.errors.store import REBUILD
 from omnigraph.storage.calls import record
-from omnigraph.storage.checksums import damaged
+from omnigraph.storage.checksums import damaged_object
 from omnigraph.storage.data_files import DataFiles
 from omnigraph.storage.decode import decoding
 from omnigraph.storage.digests import Digest, FileDigester
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.failpoints import Point, hit
-from omnigraph.storage.faults import translated
+from omnigraph.storage.faults import translate_faults
 from omnigraph.storage.layout import FOREIGN, MANIFEST, GraphRoot, version_file
 from omnigraph.storage.objects import ObjectInfo, ObjectStore
 from omnigraph.storage.presence import missing_files
@@ -68,7 +68,7 @@ class ManifestVersion:
     @property
     def schema(self) -> pa.Schema:
         """Columns and metadata; the format stamp is in the metadata."""
-        with translated(f"reading the schema of {self.location} version {self.version}"):
+        with translate_faults(f"reading the schema of {self.location} version {self.version}"):
             return self.dataset.schema
 
     @property
@@ -79,7 +79,7 @@ class ManifestVersion:
     @property
     def file(self) -> str | None:
         """The name of its data file, which is never given twice; None where there is not exactly one."""
-        with translated(f"reading {self.location} version {self.version}"):
+        with translate_faults(f"reading {self.location} version {self.version}"):
             fragments = self.dataset.get_fragments()
         return data_file(fragments[0].metadata) if len(fragments) == 1 else None
 
@@ -87,7 +87,7 @@ class ManifestVersion:
         """The state, in the order it was written."""
         record("manifest read")
         self._require_intact()
-        with translated(f"reading {self.location} version {self.version}"):
+        with translate_faults(f"reading {self.location} version {self.version}"):
             fragments = self.dataset.get_fragments()
             if len(fragments) == 1:  # as ever: taking its rows by number needs no plan and half the time
                 return fragments[0].take(range(fragments[0].count_rows()), columns=columns)
@@ -106,7 +106,7 @@ class ManifestVersion:
             )
         for path in self.data_files():
             if self.digester.measure(path) != wanted:
-                raise damaged(path)
+                raise damaged_object(path)
 
     @property
     def data_digest(self) -> Digest | None:
@@ -125,7 +125,7 @@ class ManifestVersion:
 
     def data_files(self) -> frozenset[str]:
         """The data files, relative to the root, that this version is made of."""
-        with translated(f"reading {self.location} version {self.version}"):
+        with translate_faults(f"reading {self.location} version {self.version}"):
             fragments = [fragment.metadata for fragment in self.dataset.get_fragments()]
         return frozenset(f"{self.location}/data/{file.path}" for f in fragments for file in f.files)
 
@@ -162,7 +162,7 @@ class ManifestStore:
         schema = self._labelled(rows.schema, f"{location}/data/{names[0]}", 1)
         for attempt in range(_CREATE_ATTEMPTS):
             try:
-                with translated(f"creating {location}"):
+                with translate_faults(f"creating {location}"):
                     created = self._create_first(location, uri, schema, fragments)
                 break
             except StorageError as error:
@@ -181,7 +181,7 @@ class ManifestStore:
 
     def _first_fragments(self, location: str, uri: str, rows: pa.Table) -> list[FragmentMetadata]:
         try:
-            with translated(f"creating {location}"):
+            with translate_faults(f"creating {location}"):
                 written: list[FragmentMetadata] = write_fragments(
                     rows, uri, mode="create", enable_stable_row_ids=True, storage_options=self._options
                 )
@@ -214,7 +214,7 @@ class ManifestStore:
     def latest(self, location: str) -> ManifestVersion:
         """The newest version. A newest version that was cut short was never acknowledged and is passed over, loudly."""
         try:
-            with translated(f"opening {location}"):
+            with translate_faults(f"opening {location}"):
                 dataset = self._open(location, None)
         except StorageError as error:
             return self._latest_intact(location, error)
@@ -227,7 +227,7 @@ class ManifestStore:
                 f"{location} has no version {version}", hint="`omnigraph commit list` shows the versions"
             )
         try:
-            with translated(f"opening {location} version {version}"):
+            with translate_faults(f"opening {location} version {version}"):
                 dataset = self._open(location, version)
         except MissingData as error:
             raise VersionNotFound(
@@ -251,7 +251,7 @@ class ManifestStore:
         `needed` are the files that the new state names for the first time: all of them have to be in the store.
         `flush_first` are those of them that are not known to be on disk yet.
         """
-        with translated(f"writing {base.location}"):
+        with translate_faults(f"writing {base.location}"):
             fragment = self._files.write(base.dataset, base.location, rows)
         hit(Point.MANIFEST_WRITTEN)
         data = f"{base.location}/data/{data_file(fragment)}"
@@ -261,7 +261,7 @@ class ManifestStore:
         hit(Point.BEFORE_SWAP)
         self._require_in_store(base, [*needed, data])  # again: flushing takes its time
         record("manifest swap")
-        with translated(f"swapping {base.location}"):
+        with translate_faults(f"swapping {base.location}"):
             # max_retries=0 is what makes Overwrite strict: with retries a stale one would win.
             dataset = LanceDataset.commit(
                 base.dataset,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from omnigraph.errors import CorruptGraph, MissingData
-from omnigraph.storage.faults import translated
+from omnigraph.storage.faults import translate_faults
 from omnigraph.storage.objects import ObjectInfo, ObjectStore
 from omnigraph.storage.tables import Table, TableStore
 
@@ -71,7 +71,7 @@ def files_of(store: TableStore, path: str, version: int) -> frozenset[str]:
     table = store.open(path, version)
     found = {f"{path}/{name}" for name in table.data_files()}
     found.update(_deletions(table))
-    with translated(f"reading the indexes of {path}"):
+    with translate_faults(f"reading the indexes of {path}"):
         for index in table.dataset.describe_indices():
             found.update(f"{path}/_indices/{segment.uuid}/" for segment in index.segments)
     return frozenset(found)
@@ -80,7 +80,7 @@ def files_of(store: TableStore, path: str, version: int) -> frozenset[str]:
 def needed_files(table: Table) -> list[str]:
     """Every file of one version but its own, index files by name, relative to the table."""
     deletions = (name.removeprefix(f"{table.path}/") for name in _deletions(table))
-    with translated(f"reading the indexes of {table.path}"):
+    with translate_faults(f"reading the indexes of {table.path}"):
         return [*table.data_files(), *deletions, *table.index_files()]
 
 

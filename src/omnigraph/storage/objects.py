@@ -37,7 +37,7 @@ from omnigraph.storage.calls import record
 from omnigraph.storage.checksums import open_json, seal_json
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.failpoints import Point, hit
-from omnigraph.storage.faults import translated
+from omnigraph.storage.faults import translate_faults
 from omnigraph.storage.layout import GraphRoot
 from omnigraph.storage.options import client_timeout
 
@@ -68,7 +68,7 @@ class ObjectStore:
             raise InvalidArgument(
                 f"{root.uri} is a file, not a directory", hint="a graph is a directory: check the path"
             )
-        with translated(f"opening the store {root.uri}"):
+        with translate_faults(f"opening the store {root.uri}"):
             if root.is_local:
                 # Reading must not create the directory: opening a missing graph leaves no trace.
                 self._store: LocalStore | S3Store | None = LocalStore(root.uri) if Path(root.uri).is_dir() else None
@@ -124,7 +124,7 @@ class ObjectStore:
         return created
 
     def _create_local(self, path: str, body: Any) -> bool:
-        with translated(f"writing {path}"):
+        with translate_faults(f"writing {path}"):
             try:
                 try:
                     self._put(path, body)
@@ -138,7 +138,7 @@ class ObjectStore:
         """Repeat a put whose answer was lost, and look whose object is there before concluding anything."""
         for attempt in range(_PUT_ATTEMPTS):
             try:
-                with translated(f"writing {path}"):
+                with translate_faults(f"writing {path}"):
                     try:
                         self._put(path, body)
                         return True
@@ -172,7 +172,7 @@ class ObjectStore:
         record("object get")
         hit(Point.OBJECT_BEFORE_READ)
         self._sends("get")
-        with translated(f"reading {path}"):
+        with translate_faults(f"reading {path}"):
             try:
                 return bytes(obstore.get(self._store, path).bytes())
             except FileNotFoundError:
@@ -181,7 +181,7 @@ class ObjectStore:
     def get_range(self, path: str, begin: int, end: int) -> pa.Buffer:
         """The bytes `begin` to `end` of an object, not copied."""
         self._sends("get")
-        with translated(f"reading {path}"):
+        with translate_faults(f"reading {path}"):
             return pa.py_buffer(obstore.get_range(self._opened, path, start=begin, end=end))
 
     def get_json(self, path: str) -> Any | None:
@@ -211,7 +211,7 @@ class ObjectStore:
             return None
         record("object probe")
         hit(Point.OBJECT_BEFORE_PROBE)
-        with translated(f"probing {path}"):
+        with translate_faults(f"probing {path}"):
             try:
                 if self.root.is_local:
                     facts = os.stat(f"{self.root.uri}/{path}")
@@ -230,7 +230,7 @@ class ObjectStore:
         if not self.root.is_local:
             return [info.path.removeprefix(prefix) for info in self.list(prefix)]
         record("object list")
-        with translated(f"listing {prefix}"):
+        with translate_faults(f"listing {prefix}"):
             try:
                 return [name for name in os.listdir(f"{self.root.uri}/{prefix}") if not _TEMPORARY.search(name)]
             except FileNotFoundError:
@@ -242,7 +242,7 @@ class ObjectStore:
             return []
         record("object list")
         self._sends("list")
-        with translated(f"listing {prefix}"):
+        with translate_faults(f"listing {prefix}"):
             try:
                 batches = [entry for batch in obstore.list(self._store, prefix) for entry in batch]
             except FileNotFoundError:
@@ -256,7 +256,7 @@ class ObjectStore:
         if self._store is None:
             return False
         record("object list")
-        with translated(f"listing {prefix}"):
+        with translate_faults(f"listing {prefix}"):
             try:
                 self._sends("list")
                 return any(len(batch) > 0 for batch in obstore.list(self._store, prefix, chunk_size=1))
@@ -271,7 +271,7 @@ class ObjectStore:
         record("object copy")
         self._sends("get")
         other._sends("put")
-        with translated(f"copying {path}"):
+        with translate_faults(f"copying {path}"):
             try:
                 pieces = obstore.get(self._opened, path).stream(min_chunk_size=_COPY_BYTES)
             except FileNotFoundError:
@@ -292,7 +292,7 @@ class ObjectStore:
         if not names:
             return
         record("object delete")
-        with translated(f"deleting {names[0]}"):
+        with translate_faults(f"deleting {names[0]}"):
             if not self.root.is_local:
                 self._sends("delete", 1 + (len(names) - 1) // _DELETED_TOGETHER)
                 obstore.delete(self._opened, names)
@@ -314,7 +314,7 @@ class ObjectStore:
             ) from error
         finally:
             if self._store is not None:
-                with translated(f"deleting {path}"):
+                with translate_faults(f"deleting {path}"):
                     self.delete([path])
         if not first or second:
             raise Unsupported(
@@ -334,7 +334,7 @@ class ObjectStore:
         self.delete([info.path for info in self.list(prefix)])
         if not self.root.is_local:
             return
-        with translated(f"deleting {prefix}"):
+        with translate_faults(f"deleting {prefix}"):
             for folder, _, names in os.walk(f"{self.root.uri}/{prefix.rstrip('/')}", onerror=_raise_unless_gone):
                 for name in names:
                     with suppress(FileNotFoundError):

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 
 from omnigraph.errors import InvalidArgument
-from omnigraph.errors.base import shown
+from omnigraph.errors.base import show_value
 
 MAX_SECONDS = 10.0 * 365 * 86_400
 
@@ -36,7 +36,7 @@ def switch(name: str, default: bool = True) -> bool:
     if not text:
         return default
     if text not in _TRUE | _FALSE:
-        raise InvalidArgument(f"{name} is {shown(text)}", hint="set it to `on` or `off`")
+        raise InvalidArgument(f"{name} is {show_value(text)}", hint="set it to `on` or `off`")
     return text in _TRUE
 
 
@@ -50,7 +50,7 @@ def seconds(name: str) -> float | None:
     except ValueError:
         value = -1.0
     if not 0 <= value < MAX_SECONDS:
-        raise InvalidArgument(f"{name} is {shown(text)}", hint="set it to a number of seconds, not below 0")
+        raise InvalidArgument(f"{name} is {show_value(text)}", hint="set it to a number of seconds, not below 0")
     return value
 
 
@@ -58,7 +58,7 @@ def whole_number(name: str, default: int) -> int:
     """A variable that holds a number of things that are done at once."""
     text = os.environ.get(name, "").strip() or str(default)
     if not (text.isascii() and text.isdigit() and len(text) <= 4 and int(text) >= 1):
-        raise InvalidArgument(f"{name} is {shown(text)}", hint="use a whole number above 0")
+        raise InvalidArgument(f"{name} is {show_value(text)}", hint="use a whole number above 0")
     return int(text)
 
 

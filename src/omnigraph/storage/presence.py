@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from omnigraph.storage.faults import translated
+from omnigraph.storage.faults import translate_faults
 from omnigraph.storage.layout import GraphRoot
 
 
@@ -21,10 +21,10 @@ def missing_files(root: GraphRoot, names: Iterable[str]) -> list[str]:
     """
     if not root.is_local:
         return []
-    with translated(f"opening {root.uri}"):
+    with translate_faults(f"opening {root.uri}"):
         directory = os.open(root.uri, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        with translated(f"looking for files in {root.uri}"):
+        with translate_faults(f"looking for files in {root.uri}"):
             return [name for name in names if not _is_there(name, directory)]
     finally:
         os.close(directory)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.storage.faults import translated
+from omnigraph.storage.faults import translate_faults
 from omnigraph.storage.tables import Table
 
 FEW_ROWS = 4096
@@ -138,7 +138,7 @@ def _masked(
 
 def _offsets(table: Table, fragment: int) -> np.ndarray:
     """The offsets of a fragment's live rows, from its metadata and deletion file alone."""
-    with translated(f"reading the deletions of {table.path}"):
+    with translate_faults(f"reading the deletions of {table.path}"):
         chosen = [table.dataset.get_fragment(fragment)]
         found = table.dataset.scanner(columns=[], with_row_address=True, fragments=chosen).to_table()
     offsets: np.ndarray = found["_rowaddr"].to_numpy() & 0xFFFFFFFF
@@ -152,7 +152,7 @@ def _rows(table: Table, fragments: list[int]) -> int:
 def _row_ids(table: Table, fragments: list[int]) -> dict[int, np.ndarray]:
     """The row ids of the live rows of some fragments, from metadata alone."""
     found = {}
-    with translated(f"reading the row ids of {table.path}"):
+    with translate_faults(f"reading the row ids of {table.path}"):
         for i in fragments:
             chosen = [table.dataset.get_fragment(i)]
             rows = table.dataset.scanner(columns=[], with_row_id=True, fragments=chosen).to_table()
@@ -173,7 +173,7 @@ def read_places(table: Table | None, columns: Sequence[str], places: RowPlaces) 
         return pa.table({})
     names = list(columns)
     parts: list[pa.Table] = []
-    with translated(f"reading changed rows of {table.path}"):
+    with translate_faults(f"reading changed rows of {table.path}"):
         if places.whole:
             chosen = [table.dataset.get_fragment(i) for i in places.whole]
             parts.append(table.dataset.scanner(columns=names, fragments=chosen).to_table())

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from lance import Index
 
-from omnigraph.storage.faults import translated
+from omnigraph.storage.faults import translate_faults
 from omnigraph.storage.indexes import MAX_SEGMENTS, index_name, index_segments
 from omnigraph.storage.maintenance_tasks import BuildSegment
 from omnigraph.storage.table_memory import Places
@@ -52,12 +52,12 @@ def is_suitable(store: TableStore, table: Table, wanted: WantedIndex) -> bool:
     if not wanted.is_text or not table.fragments or wanted.name in table.index_coverage():
         return True
     largest = max(table.fragments.values(), key=lambda fragment: fragment.physical_rows)
-    with translated(f"measuring {wanted.column} of {table.path}"):
+    with translate_faults(f"measuring {wanted.column} of {table.path}"):
         size = store.files.column_bytes(table.dataset, table.path, largest, wanted.column)
     return bool(size <= LONG_TEXT * largest.physical_rows)
 
 
-def uncovered(table: Table, wanted: WantedIndex) -> list[int]:
+def uncovered_fragments(table: Table, wanted: WantedIndex) -> list[int]:
     """Fragments that an index does not answer for."""
     covered = table.index_coverage().get(wanted.name, frozenset())
     return [i for i in table.fragments if i not in covered]
@@ -73,7 +73,7 @@ def vector_work(table: Table, wanted: WantedIndex) -> tuple[list[BuildSegment], 
 
     Once there is an index, whatever it lacks is covered: too few vectors to be clustered are a cluster of their own.
     """
-    lacking = uncovered(table, wanted)
+    lacking = uncovered_fragments(table, wanted)
     if not lacking:
         return [], None
     is_new = wanted.name not in table.index_coverage()
@@ -108,7 +108,7 @@ def crowding_vectors(table: Table, vectors: Sequence[WantedIndex]) -> list[Index
 
 def _vectors(table: Table, column: str, fragments: list[int]) -> int:
     """How many vectors some fragments hold."""
-    with translated(f"counting vectors of {table.path}"):
+    with translate_faults(f"counting vectors of {table.path}"):
         chosen = [table.dataset.get_fragment(i) for i in fragments]
         return int(
             table.dataset.scanner(
@@ -124,7 +124,7 @@ def partitions(vectors: int) -> int:
 
 def nearest(table: Table, column: str, vector: Any, limit: int, *, metric: str, probes: int) -> tuple[Places, Any]:
     """Places and distances of the nearest rows, by index where it covers, by comparison elsewhere."""
-    with translated(f"searching {table.path}"):
+    with translate_faults(f"searching {table.path}"):
         rows = table.dataset.scanner(
             columns=[],
             nearest={

@@ -25,7 +25,7 @@ from omnigraph.storage.data_files import DataFiles
 from omnigraph.storage.digests import FileDigester
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.failpoints import Point, hit
-from omnigraph.storage.faults import translated
+from omnigraph.storage.faults import translate_faults
 from omnigraph.storage.index_pages import IndexPages
 from omnigraph.storage.layout import GraphRoot, version_file
 from omnigraph.storage.table_memory import Fragments, Indexes, IndexPart, Places, TableMemory
@@ -104,13 +104,13 @@ class Table:
     @property
     def row_count(self) -> int:
         """Live rows, from metadata."""
-        with translated(f"counting the rows of {self.path}"):
+        with translate_faults(f"counting the rows of {self.path}"):
             return int(self.dataset.count_rows())
 
     @property
     def schema(self) -> pa.Schema:
         """Physical columns."""
-        with translated(f"reading the schema of {self.path}"):
+        with translate_faults(f"reading the schema of {self.path}"):
             return self.dataset.schema
 
     @property
@@ -119,7 +119,7 @@ class Table:
         return self.memory.fragments(self._read_fragments)
 
     def _read_fragments(self) -> Fragments:
-        with translated(f"reading {self.path}"):
+        with translate_faults(f"reading {self.path}"):
             return {f.fragment_id: f.metadata for f in self.dataset.get_fragments()}
 
     @property
@@ -153,7 +153,7 @@ class Table:
     def read_deletions(self, fragment_id: int) -> Places:
         """Learn which rows of a fragment are deleted."""
         record("deletions read")
-        with translated(f"reading deletions of {self.path}"):
+        with translate_faults(f"reading deletions of {self.path}"):
             chosen = [self.dataset.get_fragment(fragment_id)]
             rows = self.dataset.scanner(columns=[], with_row_id=True, include_deleted_rows=True, fragments=chosen)
             gone = np.flatnonzero(rows.to_table()["_rowid"].is_null().to_numpy())
@@ -175,7 +175,7 @@ class Table:
         return home.memory.indexes(home._read_indexes).get(f"{column}_idx", ())
 
     def _read_indexes(self) -> Indexes:
-        with translated(f"reading the indexes of {self.path}"):
+        with translate_faults(f"reading the indexes of {self.path}"):
             return {
                 index.name: tuple(
                     IndexPart(str(part.uuid), frozenset(part.fragment_ids), part.size_bytes or 0)
@@ -193,7 +193,7 @@ class Table:
     ) -> pa.Table:
         """Rows as one Arrow table, filtered by an SQL predicate over physical columns; of some fragments only."""
         record("table scan")
-        with translated(f"reading {self.path}"):
+        with translate_faults(f"reading {self.path}"):
             chosen = None if fragments is None else [self.dataset.get_fragment(i) for i in fragments]
             return self.dataset.scanner(
                 columns=list(columns) if columns is not None else None, filter=where, fragments=chosen
@@ -202,7 +202,7 @@ class Table:
     def scan_addresses(self, columns: Sequence[str], fragments: Sequence[int]) -> pa.Table:
         """Rows of some fragments with the address of each, in the column `_rowaddr`: its fragment, then its offset."""
         record("table scan")
-        with translated(f"reading {self.path}"):
+        with translate_faults(f"reading {self.path}"):
             chosen = [self.dataset.get_fragment(i) for i in fragments]
             return self.dataset.scanner(columns=list(columns), fragments=chosen, with_row_address=True).to_table()
 
@@ -222,7 +222,7 @@ class Table:
 
         Scalar indexes answer for what they cover, unless the columns are to be read instead.
         """
-        with translated(f"searching {self.path}"):
+        with translate_faults(f"searching {self.path}"):
             rows = self.dataset.scanner(
                 columns=list(columns), filter=where, with_row_address=True, use_scalar_index=by_index
             ).to_table()
@@ -247,7 +247,7 @@ class Table:
 
     def take(self, places: Places | Sequence[int], columns: Sequence[str]) -> pa.Table:
         """Some columns of the rows at given places, in that order."""
-        with translated(f"reading rows of {self.path}"):
+        with translate_faults(f"reading rows of {self.path}"):
             return self.dataset.take(np.asarray(places).tolist(), columns=list(columns))
 
     def rows_at(self, fragment_id: int, offsets: Sequence[int], columns: list[str]) -> pa.Table:
@@ -256,7 +256,7 @@ class Table:
         if gone is None:
             gone = self.read_deletions(fragment_id)
         live = (np.asarray(offsets) - np.searchsorted(gone, offsets)).tolist()
-        with translated(f"reading rows of {self.path}"):
+        with translate_faults(f"reading rows of {self.path}"):
             return self.dataset.get_fragment(fragment_id).take(live, columns=columns)
 
     @property
@@ -277,7 +277,7 @@ class Table:
 
     def index_plan(self, where: str) -> str:
         """How storage would answer a predicate, in its own words."""
-        with translated(f"explaining a filter of {self.path}"):
+        with translate_faults(f"explaining a filter of {self.path}"):
             text: str = self.dataset.scanner(columns=[], filter=where, with_row_address=True).explain_plan()
         return text
 
@@ -285,7 +285,7 @@ class Table:
         self, columns: Sequence[str] | None = None, *, where: str | None = None, fragments: Sequence[int] | None = None
     ) -> Iterator[pa.RecordBatch]:
         """Rows as a stream, of some fragments or all; `where` is SQL over physical columns."""
-        with translated(f"reading {self.path}"):
+        with translate_faults(f"reading {self.path}"):
             chosen = None if fragments is None else [self.dataset.get_fragment(i) for i in fragments]
             wanted = list(columns) if columns is not None else None
             yield from self.dataset.scanner(columns=wanted, filter=where, fragments=chosen).to_batches()
@@ -296,7 +296,7 @@ class Table:
 
     def index_files(self) -> list[str]:
         """Paths, relative to the table, of every file of every index segment this version needs."""
-        with translated(f"reading the indexes of {self.path}"):
+        with translate_faults(f"reading the indexes of {self.path}"):
             return [
                 name
                 for index in self.dataset.describe_indices()
@@ -325,7 +325,7 @@ class TableStore:
         if found is not None:
             return found
         record("table open")
-        with translated(f"opening {path} at version {version}"):
+        with translate_faults(f"opening {path} at version {version}"):
             dataset = lance.dataset(
                 self.root.join(path), version=version, storage_options=self.options, session=self.session
             )
@@ -337,7 +337,7 @@ class TableStore:
 
     def private_handle(self, table: Table) -> LanceDataset:
         """A handle on a table's version that nobody else uses."""
-        with translated(f"opening {table.path} at version {table.version}"):
+        with translate_faults(f"opening {table.path} at version {table.version}"):
             return lance.dataset(
                 self.root.join(table.path), version=table.version, storage_options=self.options, session=self.session
             )
@@ -351,7 +351,7 @@ class TableStore:
 
         The tag makes a foreign cleanup of the older version stop with an error: a tripwire, not a guarantee.
         """
-        with translated(f"creating {path}"):
+        with translate_faults(f"creating {path}"):
             dataset = lance.write_dataset(
                 schema.empty_table(),
                 self.root.join(path),
@@ -379,7 +379,7 @@ class TableStore:
 
     def head_version(self, path: str) -> int:
         """The version of the table's linear HEAD: anything above the birth is foreign drift."""
-        with translated(f"probing {path}"):
+        with translate_faults(f"probing {path}"):
             return int(lance.dataset(self.root.join(path), storage_options=self.options, session=self.session).version)
 
 

@@ -18,7 +18,7 @@ from omnigraph.api.changes import EVERYTHING, ChangeBlock, ChangeFilter, EntityC
 from omnigraph.api.commits import MAINTENANCE, GraphCommit
 from omnigraph.datatypes import Scalar
 from omnigraph.errors import ChangeFeedGap, CursorInvalid, InvalidArgument, MissingData, NotFound, TypeNotFound
-from omnigraph.errors.base import shown
+from omnigraph.errors.base import show_value
 from omnigraph.schema.names import suggest
 from omnigraph.versioning.ancestry import Lineage
 from omnigraph.versioning.diff import Pinned
@@ -134,10 +134,12 @@ class Cursor:
             graph, branch, native, commit_id, words = fields
             kinds, types, ops = (tuple(each) for each in words)
         except (ValueError, TypeError, AttributeError, RecursionError, binascii.Error) as error:
-            raise CursorInvalid(f"{shown(text, 40)} is no cursor", hint="pass a cursor as a poll printed it") from error
+            raise CursorInvalid(
+                f"{show_value(text, 40)} is no cursor", hint="pass a cursor as a poll printed it"
+            ) from error
         given = (graph, branch, "" if native is None else native, commit_id, *kinds, *types, *ops)
         if not all(isinstance(each, str) for each in given):
-            raise CursorInvalid(f"{shown(text, 40)} is no cursor", hint="pass a cursor as a poll printed it")
+            raise CursorInvalid(f"{show_value(text, 40)} is no cursor", hint="pass a cursor as a poll printed it")
         return cls(graph, branch, native, commit_id, ChangeFilter(kinds, types, ops))
 
 

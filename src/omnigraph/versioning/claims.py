@@ -1,4 +1,4 @@
-"""Branch names. Who owns a name is decided by put-if-absent, and no claim is ever changed.
+"""Branch names: who owns one is decided by put-if-absent, and no claim is ever changed.
 
 The first branch of a name claims generation 1, its successor generation 2, and so on. The objects of one generation lie
 together, so that one listing says everything that decides whether a write on the branch counts:
@@ -32,7 +32,7 @@ from omnigraph.storage.decode import (
     as_optional_commit_id,
     decoding,
 )
-from omnigraph.storage.layout import REFS, TAG_COPIES, is_name, quoted, tag_name, unquoted
+from omnigraph.storage.layout import REFS, TAG_COPIES, is_name, quote_path, tag_name, unquote_path
 from omnigraph.storage.objects import ObjectInfo, ObjectStore
 
 MAIN = "main"
@@ -144,7 +144,7 @@ class Claims:
     def listed(self, native_branch: str | None) -> ClaimStatus:
         """What the names of an incarnation's claim objects say; one listing, which reads none of them."""
         name, generation = parse_native(native_branch)
-        parts = (_PART.fullmatch(part) for part in self._objects.names(f"{REFS}/{quoted(name)}/"))
+        parts = (_PART.fullmatch(part) for part in self._objects.names(f"{REFS}/{quote_path(name)}/"))
         return _status(name, generation, [p for p in parts if p is not None and int(p[1]) == generation])
 
     def status(self, native_branch: str | None) -> ClaimStatus:
@@ -178,7 +178,7 @@ class Claims:
 
     def newest(self, name: str | None = None) -> list[ClaimStatus]:
         """The newest generation of one name, or of every name but main; one listing."""
-        return _newest(self._objects.list(REFS if name is None else f"{REFS}/{quoted(name)}/"))
+        return _newest(self._objects.list(REFS if name is None else f"{REFS}/{quote_path(name)}/"))
 
     def survey(self) -> Survey:
         """Every name in use, from one listing.
@@ -222,15 +222,15 @@ class Claims:
         """Say that versions below may be gone, before they are. Lower floors are not needed any more."""
         name, generation = parse_native(native_branch)
         self._objects.put_new(_path(name, generation, f"floor-{version:020d}"), b"")
-        parts = (_PART.fullmatch(part) for part in self._objects.names(f"{REFS}/{quoted(name)}/"))
+        parts = (_PART.fullmatch(part) for part in self._objects.names(f"{REFS}/{quote_path(name)}/"))
         older = [p[0] for p in parts if p is not None and p[3] and int(p[1]) == generation and int(p[3]) < version]
-        self._objects.delete([f"{REFS}/{quoted(name)}/{part}" for part in older])
+        self._objects.delete([f"{REFS}/{quote_path(name)}/{part}" for part in older])
 
     def objects_of(self, branch: Branch) -> list[str]:
         """The objects of a generation, the claim first: they are removed in this order."""
-        parts = (_PART.fullmatch(part) for part in self._objects.names(f"{REFS}/{quoted(branch.name)}/"))
+        parts = (_PART.fullmatch(part) for part in self._objects.names(f"{REFS}/{quote_path(branch.name)}/"))
         mine = sorted((p[0] for p in parts if p is not None and int(p[1]) == branch.generation), key=_claim_first)
-        return [f"{REFS}/{quoted(branch.name)}/{part}" for part in mine]
+        return [f"{REFS}/{quote_path(branch.name)}/{part}" for part in mine]
 
     def retire(self, branches: Iterable[Branch]) -> None:
         """Remove the objects of deleted branches of which nothing is left."""
@@ -246,7 +246,7 @@ class Claims:
                 self._owners.pop(path, None)
         lower = [i.path for i in self._objects.list(_RETIRED) if int(i.path.removeprefix(_RETIRED)) < newest]
         self._objects.delete(lower)
-        self._objects.remove_empty_directories(f"{REFS}/{quoted(branch.name)}" for branch in gone)
+        self._objects.remove_empty_directories(f"{REFS}/{quote_path(branch.name)}" for branch in gone)
 
     def _get(self, listed: ObjectInfo) -> Branch | None:
         known, branch = self._known.get(listed.path, (None, None))
@@ -277,7 +277,7 @@ def _by_name(listed: Iterable[ObjectInfo]) -> dict[str, list[re.Match[str]]]:
         _, owner, *rest = info.path.split("/")
         part = _PART.fullmatch(rest[0]) if len(rest) == 1 else None
         if part is not None and not owner.startswith("~"):
-            found.setdefault(unquoted(owner), []).append(part)
+            found.setdefault(unquote_path(owner), []).append(part)
     return found
 
 
@@ -292,7 +292,7 @@ def _claim_first(part: str) -> tuple[bool, str]:
 
 
 def _path(name: str, generation: int, part: str) -> str:
-    return f"{REFS}/{quoted(name)}/{generation:06d}.{part}"
+    return f"{REFS}/{quote_path(name)}/{generation:06d}.{part}"
 
 
 def claim_path(name: str, generation: int) -> str:

@@ -157,7 +157,7 @@ def in_shape(rows: pa.Table, have: EntityType, want: EntityType) -> pa.Table:
     for prop in want.properties:
         own = by_id.get(prop.property_id)
         if own is None:
-            arrays.append(filled(prop, rows.num_rows))
+            arrays.append(default_column(prop, rows.num_rows))
         else:
             arrays.append(_cast(rows[own.column], prop))
     return pa.table(arrays, schema=pa.schema([f.with_nullable(True) for f in schema])).cast(schema)
@@ -171,7 +171,7 @@ def _cast(column: pa.ChunkedArray, prop: Property) -> pa.ChunkedArray:
     return pc.fill_null(column, pa.scalar(prop.default, column.type))
 
 
-def filled(prop: Property, count: int) -> pa.Array:
+def default_column(prop: Property, count: int) -> pa.Array:
     """The column of a property for rows that were written before it existed."""
     if prop.default is None:
         return pa.nulls(count, prop.type.to_arrow())

@@ -219,7 +219,7 @@ def _claimed(requirement: Requirement) -> tuple[Iterable[Hashable], Iterable[Has
             assert_never(requirement)
 
 
-def composed(store: GraphStore, plans: Sequence[PublishPlan], state: ManifestState) -> PublishPlan:
+def compose_plans(store: GraphStore, plans: Sequence[PublishPlan], state: ManifestState) -> PublishPlan:
     """One plan that does what all of them do, staged on `state`. Its requirements are all of theirs."""
     effects: dict[str, list[Effect]] = {}
     for plan in plans:

@@ -15,7 +15,7 @@ from dataclasses import replace
 from omnigraph.api.commits import GraphCommit
 from omnigraph.errors import CorruptGraph
 from omnigraph.storage.bounded_cache import BoundedCache
-from omnigraph.storage.checksums import damaged
+from omnigraph.storage.checksums import damaged_object
 from omnigraph.storage.decode import Malformed, as_list, decoding, parse_json
 from omnigraph.storage.failpoints import Point, hit
 from omnigraph.storage.layout import HISTORY
@@ -93,7 +93,7 @@ def read_extent(objects: ObjectStore, extent: HistoryExtent) -> list[GraphCommit
             hint="restore the file from a copy of the store",
         )
     if extent.location != _location(extent.level, body):
-        raise damaged(extent.location)
+        raise damaged_object(extent.location)
     with decoding(extent.location):
         listed = as_list(parse_json(_inflate(body)), "a list of commits")
         if len(listed) != extent.count:

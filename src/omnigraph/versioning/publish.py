@@ -42,7 +42,7 @@ from omnigraph.versioning.adopted_state import Graft
 from omnigraph.versioning.branch_heads import BranchHead, BranchHeads, require_open
 from omnigraph.versioning.claims import Claims, ClaimStatus
 from omnigraph.versioning.contracts import contract_path
-from omnigraph.versioning.group_commit import Member, composed, is_groupable
+from omnigraph.versioning.group_commit import Member, compose_plans, is_groupable
 from omnigraph.versioning.intents import Intents
 from omnigraph.versioning.manifest import ManifestState, Tombstone
 from omnigraph.versioning.plan import PublishPlan, TableChange
@@ -138,7 +138,7 @@ class Publisher:
         try:
             for plan in plans:
                 require_holds(self._store, plan, state)
-            attempt = _Attempt(self._store, composed(self._store, plans, state))
+            attempt = _Attempt(self._store, compose_plans(self._store, plans, state))
             commit = self._until_published(tip, attempt)
         except OmnigraphError as error:
             if attempt is not None and attempt.unknown_slot is not None:

@@ -18,7 +18,7 @@ from ulid import ULID
 
 from omnigraph.api.progress import Listener, PhaseProgress
 from omnigraph.errors import CorruptGraph, InvalidArgument, ReadOnlyGraph, StoreUnavailable
-from omnigraph.errors.base import shown
+from omnigraph.errors.base import show_value
 from omnigraph.schema.catalog import Catalog
 from omnigraph.storage import fork_guard
 from omnigraph.storage.bounded_cache import CacheBudget
@@ -94,7 +94,7 @@ def _query_settings() -> dict[str, Any]:
             value = -1
         if not 0 <= value < math.inf:
             raise InvalidArgument(
-                f"{variable}={shown(text)} is not a limit", hint="write a number that is not negative"
+                f"{variable}={show_value(text)} is not a limit", hint="write a number that is not negative"
             )
         found[name] = value or None if name == "query_max_seconds" else value
     return found

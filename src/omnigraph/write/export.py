@@ -30,7 +30,7 @@ from omnigraph.versioning.manifest import ManifestState
 from omnigraph.versioning.staging import open_table
 from omnigraph.versioning.store import GraphStore
 from omnigraph.write.inputs.suffixes import require_suffix
-from omnigraph.write.user_files import joined, replacing
+from omnigraph.write.user_files import join_path, replacing
 
 FORMATS: tuple[Format, ...] = get_args(Format)
 PIECE_ROWS = 65_536
@@ -66,7 +66,7 @@ def _write(
     rows = {}
     written: list[str] = []
     for entity in chosen:
-        path = joined(target, f"{entity.kind}s", f"{entity.name}.{format}")
+        path = join_path(target, f"{entity.kind}s", f"{entity.name}.{format}")
         with replacing(path, with_folders=True) as part:
             rows[entity.table_key] = _FILES[format](entity, source.pieces(entity), part)
         written.append(path)

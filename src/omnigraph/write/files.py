@@ -22,7 +22,7 @@ from omnigraph.write.inputs.csv_files import BLOCK_BYTES
 from omnigraph.write.inputs.locations import readable
 from omnigraph.write.inputs.meter import Meter
 from omnigraph.write.inputs.objects import Parsed, object_rows, row_reader
-from omnigraph.write.inputs.tables import JSON, JSONL, FilePart, open_stream, resolve_part, selected, tables_of
+from omnigraph.write.inputs.tables import JSON, JSONL, FilePart, open_stream, resolve_part, select_columns, tables_of
 from omnigraph.write.jsonl import parsed_lines
 from omnigraph.write.jsonl_columns import batches_by_column
 from omnigraph.write.rows import Batch, batch_from_rows, group_envelopes, known_columns
@@ -49,7 +49,7 @@ def noted_part(part: FilePart, sniffed: Sniffed | None) -> FilePart:
     return part
 
 
-def spooled(stream: IO[bytes] | IO[str]) -> str:
+def spool_stream(stream: IO[bytes] | IO[str]) -> str:
     """The path of a temporary file with all of a stream. It is removed when the process ends."""
     handle, path = tempfile.mkstemp(prefix="omnigraph-", suffix=".jsonl")
     _spooled.add(path)
@@ -187,7 +187,7 @@ def typed_chunks(
         if os.path.isdir(path):
             raise InvalidArgument(f"{path} cannot be read: Is a directory", hint="name a file")
         for table, rows in tables_of(part, found, meter):
-            table = selected(table, part.columns, path)
+            table = select_columns(table, part.columns, path)
             require_distinct(entity, table.column_names)
             if renamed:
                 table = table.rename_columns([renamed.get(n, n) for n in table.column_names])

@@ -14,10 +14,10 @@ import pyarrow.compute as pc
 
 from omnigraph.datatypes import FLOATS, Scalar, TooPrecise, whole
 from omnigraph.errors import DataError, InvalidValue, MissingValue, UnknownField
-from omnigraph.errors.base import shown
+from omnigraph.errors.base import show_value
 from omnigraph.schema.catalog import EdgeType, EntityType, Property
 from omnigraph.write.ids import ids_of
-from omnigraph.write.rows import ENDPOINTS, Batch, assembled, known_fields, storage_type
+from omnigraph.write.rows import ENDPOINTS, Batch, assemble_batch, known_fields, storage_type
 from omnigraph.write.texts import is_in_calendar, is_readable, read_at_once, read_sure
 from omnigraph.write.validation import Findings, Places
 from omnigraph.write.values import (
@@ -76,7 +76,7 @@ def _batch(
             )
         if name not in known and text and len(table.column_names) == 1 and re.search(r"[;|\t:^~]", name):
             raise UnknownField(
-                f"{entity.name} has no column {shown(name)}, and the file has no other", type_key=entity.table_key,
+                f"{entity.name} has no column {show_value(name)}, and the file has no other", type_key=entity.table_key,
                 field=name, hint="if the delimiter is not a comma, name it with the option delimiter",
             )  # fmt: skip
         if name not in known:
@@ -92,7 +92,7 @@ def _batch(
     before = len(found)
     explicit = columns.pop("id", None)
     ids, fresh = ids_of(entity, columns, explicit, places, table.num_rows - len(frame.bad), found)
-    batch = assembled(entity, columns, ids, places, fresh)
+    batch = assemble_batch(entity, columns, ids, places, fresh)
     return batch if len(found) == before else batch.without(found.places(since=before))
 
 
@@ -101,7 +101,7 @@ def require_distinct(entity: EntityType, names: Sequence[str]) -> None:
     if len(set(names)) != len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise InvalidValue(
-            f"{entity.name}: column {shown(twice)} appears twice", type_key=entity.table_key, field=twice,
+            f"{entity.name}: column {show_value(twice)} appears twice", type_key=entity.table_key, field=twice,
             hint="leave one of them out, or rename it",
         )  # fmt: skip
 

@@ -19,7 +19,16 @@ from omnigraph.write.inputs.file_options import NO_OPTIONS, FileOptions
 from omnigraph.write.inputs.locations import expand_paths, readable
 from omnigraph.write.inputs.objects import object_rows
 from omnigraph.write.inputs.suffixes import kind_of
-from omnigraph.write.inputs.tables import CSV, JSON, JSONL, FilePart, open_stream, resolve_part, selected, tables_of
+from omnigraph.write.inputs.tables import (
+    CSV,
+    JSON,
+    JSONL,
+    FilePart,
+    open_stream,
+    resolve_part,
+    select_columns,
+    tables_of,
+)
 from omnigraph.write.jsonl import parsed_lines
 from omnigraph.write.validation import Findings
 
@@ -98,7 +107,7 @@ def _table(part: FilePart, found: Findings) -> tuple[pa.Table, bool]:
     pieces: list[pa.Table] = []
     count = 0
     for table, _ in tables_of(part, found):
-        pieces.append(selected(table, part.columns, part.path))
+        pieces.append(select_columns(table, part.columns, part.path))
         count += table.num_rows
         if count > SAMPLE_ROWS:
             break

@@ -39,7 +39,7 @@ from omnigraph.write.merge_compare import Compared, Comparing, Comparison, Table
 from omnigraph.write.merge_conflicts import Decisions
 from omnigraph.write.merge_files import Resolutions, resolutions_of
 from omnigraph.write.merge_rows import TableMerge
-from omnigraph.write.reshape import clashes, fits, reshaped, rewritten
+from omnigraph.write.reshape import clashes, fits, reshape_table, rewrite_table
 from omnigraph.write.transaction import WriteTxn
 from omnigraph.write.validation.edges import ends_of
 
@@ -420,9 +420,9 @@ class Merging:
     def _reshaped(self, here: Pinned, want: EntityType, merge: TableMerge | None) -> tuple[TableEntry, tuple[str, ...]]:
         store = self._sides.store
         if clashes(open_table(store, here.entry), here.entity, want):
-            made = rewritten(store, here.entry, here.entity, want, self._txn.commit_id)
+            made = rewrite_table(store, here.entry, here.entity, want, self._txn.commit_id)
         else:
-            made = reshaped(store, here.entry, here.entity, want)
+            made = reshape_table(store, here.entry, here.entity, want)
         if merge is None:
             return made.entry, made.files
         effect = merge.effect(store.tables, open_table(store, made.entry))

@@ -17,7 +17,7 @@ from omnigraph.execution.arrow.evaluate import Evaluator, Request, Scope
 from omnigraph.execution.arrow.frame import Frame
 from omnigraph.execution.arrow.index_choice import by_index, is_text_key
 from omnigraph.query import ir
-from omnigraph.query.plan.pushdown import NEVER, all_of, folded, is_pushable, sql
+from omnigraph.query.plan.pushdown import NEVER, all_of, fold_constants, is_pushable, sql
 from omnigraph.schema.catalog import EdgeType, EntityType
 from omnigraph.storage.effects import Effect
 from omnigraph.storage.tables import Table
@@ -193,7 +193,7 @@ class _Run:
         def column(name: str) -> str:
             return "id" if is_text_key(entity, name) else _column(entity, name)
 
-        said = [folded(each, self._request.params, column) for each in parts if is_pushable(each)]
+        said = [fold_constants(each, self._request.params, column) for each in parts if is_pushable(each)]
         known = [each for each in said if each is not None]
         if NEVER in known:
             return sql(NEVER)

@@ -64,7 +64,7 @@ def clashes(table: Table, have: EntityType, want: EntityType) -> bool:
     return any(column.field.name in present for column in missing_columns(have, want))
 
 
-def reshaped(store: GraphStore, entry: TableEntry, have: EntityType, want: EntityType) -> Reshaped:
+def reshape_table(store: GraphStore, entry: TableEntry, have: EntityType, want: EntityType) -> Reshaped:
     """The table with every column of `want`. Its rows, and so its content version, stay what they are."""
     if fits(have, want):
         return Reshaped(replace(entry, table_key=want.table_key))
@@ -97,7 +97,7 @@ def born(store: GraphStore, entity: EntityType, commit_id: str) -> TableEntry:
     return entry_at_birth(store, table, entity.table_key, entity.type_id, commit_id)
 
 
-def rewritten(store: GraphStore, entry: TableEntry, have: EntityType, want: EntityType, commit_id: str) -> Reshaped:
+def rewrite_table(store: GraphStore, entry: TableEntry, have: EntityType, want: EntityType, commit_id: str) -> Reshaped:
     """A new table with exactly the columns of `want` and the rows of the old one: nothing of the rest is left in it."""
     fresh = replace(born(store, want, commit_id), table_version=entry.table_version)
     source = open_table(store, entry)

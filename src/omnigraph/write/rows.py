@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from omnigraph.datatypes import Scalar
 from omnigraph.errors import TypeNotFound, UnknownField, Violation
-from omnigraph.errors.base import shown
+from omnigraph.errors.base import show_value
 from omnigraph.schema.catalog import Catalog, EdgeType, EntityType, Property
 from omnigraph.write.ids import ids_of
 from omnigraph.write.validation import Findings, Mask, Place, Places
@@ -91,7 +91,7 @@ def batch_from_rows(entity: EntityType, rows: Sequence[Row], places: Places, fou
     before = len(found)
     explicit = columns.pop("id", None)
     ids, fresh = ids_of(entity, columns, explicit, places, len(rows), found)
-    batch = assembled(entity, columns, ids, places, fresh)
+    batch = assemble_batch(entity, columns, ids, places, fresh)
     return batch if len(found) == before else batch.without(found.places(since=before))
 
 
@@ -135,7 +135,7 @@ class _Converter:
     def _require_known(self, index: int, row: Row) -> None:
         for name in row.keys() - known_fields(self._entity):
             if not isinstance(name, str):
-                self._note(index, "unknown", f"{self._entity.name} has no property {shown(name)}")
+                self._note(index, "unknown", f"{self._entity.name} has no property {show_value(name)}")
                 continue
             try:
                 self._entity.property(name)
@@ -167,7 +167,7 @@ class _Converter:
             if value is None and required:
                 self._note(index, "required", f"{self._entity.name}.{name} is required", name)
             elif value is not None and not _is_text(value):
-                text = f"{self._entity.name}.{name} must be text (the id of an entity), got {shown(value)}"
+                text = f"{self._entity.name}.{name} must be text (the id of an entity), got {show_value(value)}"
                 self._note(index, "type", text, name, value)
                 value = None
             texts.append(value)
@@ -195,7 +195,7 @@ def known_columns(entity: EntityType, table: pa.Table) -> pa.Table:
     return table.select([name for name in table.column_names if name in known_fields(entity)])
 
 
-def assembled(entity: EntityType, columns: Mapping[str, Any], ids: pa.Array, places: Places, fresh: bool) -> Batch:
+def assemble_batch(entity: EntityType, columns: Mapping[str, Any], ids: pa.Array, places: Places, fresh: bool) -> Batch:
     """A batch from public columns and ids."""
     ends = [columns[name] for name in ENDPOINTS] if isinstance(entity, EdgeType) else []
     arrays = [ids, *ends, *(columns[p.name] for p in entity.properties)]
@@ -230,7 +230,7 @@ def _open_envelope(row: Any, catalog: Catalog) -> tuple[EntityType, Row]:
         raise _Refused("needs exactly one of 'type' (a node) and 'edge'", hint=hint)
     unknown = sorted(map(str, row.keys() - (ENVELOPE_NODE if "type" in row else ENVELOPE_EDGE)))
     if unknown:
-        raise _Refused(f"has an unknown field {shown(unknown[0])}", "unknown", unknown[0])
+        raise _Refused(f"has an unknown field {show_value(unknown[0])}", "unknown", unknown[0])
     data = row.get("data", {})
     if not isinstance(data, Mapping):
         raise _Refused("'data' must be an object", "type", "data")

@@ -23,7 +23,7 @@ from omnigraph.versioning.plan import Requirement, Unmoved
 from omnigraph.versioning.repository import Repository
 from omnigraph.versioning.snapshot import TableEntry
 from omnigraph.versioning.staging import open_table
-from omnigraph.write.reshape import Reshaped, born, fits, reshaped, rewritten, with_columns
+from omnigraph.write.reshape import Reshaped, born, fits, reshape_table, rewrite_table, with_columns
 from omnigraph.write.retries import retry_on_conflict
 from omnigraph.write.schema_check import needs_data, require_satisfied
 from omnigraph.write.schema_plan import SchemaRequest, plan_on, plan_schema, require_allowed
@@ -128,12 +128,14 @@ class _Applying:
         if self._is_hard(after):
             present = set(open_table(store, entry).schema.names)
             hidden = [p for p in after.hidden if p.column in present]
-            made = rewritten(store, entry, with_columns(have, hidden), with_columns(after, hidden), self._txn.commit_id)
+            made = rewrite_table(
+                store, entry, with_columns(have, hidden), with_columns(after, hidden), self._txn.commit_id
+            )
             made = replace(made, entry=replace(made.entry, table_key=after.table_key))
         elif fits(have, after):
             made = Reshaped(replace(entry, table_key=after.table_key))
         else:
-            made = reshaped(store, entry, have, after)
+            made = reshape_table(store, entry, have, after)
         if have is before:
             return made
         return replace(made, entry=replace(made.entry, content_version=self._txn.commit_id))

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from omnigraph.errors import DataError, InvalidArgument, OmnigraphError
 from omnigraph.schema.catalog import Catalog
-from omnigraph.write.files import Sniffed, envelope_chunks, spooled, typed_chunks
+from omnigraph.write.files import Sniffed, envelope_chunks, spool_stream, typed_chunks
 from omnigraph.write.frames import batch_from_table
 from omnigraph.write.inputs.csv_files import BLOCK_BYTES
 from omnigraph.write.inputs.file_options import NO_OPTIONS, FileOptions
@@ -117,7 +117,7 @@ def _named_input(path: str, options: FileOptions) -> Input:
 
 def _stream_input(stream: IO[bytes] | IO[str]) -> Input:
     """A stream is kept in a temporary file, because a load may have to read it again."""
-    path = spooled(stream)
+    path = spool_stream(stream)
     return Input(lambda reading: _envelope_file(path, reading, shown_as="<stdin>"), path)
 
 

@@ -53,7 +53,7 @@ def exists(path: UserPath) -> bool:
         return bool(place.filesystem.get_file_info(place.path).type != pafs.FileType.NotFound)
 
 
-def joined(directory: UserPath, *names: str) -> str:
+def join_path(directory: UserPath, *names: str) -> str:
     """A path below a directory, which may be a URI."""
     root = os.fspath(directory)
     return "/".join((root.rstrip("/"), *names)) if is_uri(root) else os.path.join(root, *names)

@@ -25,7 +25,7 @@ from omnigraph.datatypes import (
     datetime_to_ms,
     parse_datetime,
 )
-from omnigraph.errors.base import shown
+from omnigraph.errors.base import show_value
 
 _DECIMAL_DIGITS = 77
 F32_MAX = float(np.finfo(np.float32).max)
@@ -102,7 +102,7 @@ def read_date(text: str, pattern: str, kind: PropertyType) -> Any:
 
 
 def _shown(value: Any) -> str:
-    return shown(value)
+    return show_value(value)
 
 
 def _string(value: Any) -> str:

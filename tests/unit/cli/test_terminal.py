@@ -11,7 +11,7 @@ import pytest
 
 from omnigraph import Graph
 from omnigraph.cli.command_table import ENTRIES, PAGED
-from omnigraph.cli.layout import LEAST_WIDTH, Table, display_width, fitted
+from omnigraph.cli.layout import LEAST_WIDTH, Table, display_width, fit_columns
 from tests.unit.cli.terminal import PROGRAM, Terminal
 
 LONG = "a long text " * 30
@@ -48,9 +48,9 @@ def test_columns_share_a_width_and_ids_are_narrowed_last() -> None:
 
 
 def test_wide_characters_take_two_cells() -> None:
-    assert fitted("日本語", 8) == "日本語  "
-    assert display_width(fitted("日本語日本語", 8)) == 8
-    assert fitted("日本語日本語", 8).endswith("…")
+    assert fit_columns("日本語", 8) == "日本語  "
+    assert display_width(fit_columns("日本語日本語", 8)) == 8
+    assert fit_columns("日本語日本語", 8).endswith("…")
 
 
 @pytest.mark.processes

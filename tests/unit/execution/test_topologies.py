@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from omnigraph import Graph
-from omnigraph.execution.arrow.topology import Ends, arcs, build_adjacency, extended
+from omnigraph.execution.arrow.topology import Ends, arcs, build_adjacency, extend_adjacency
 from omnigraph.storage.derived import DerivedStore
 from omnigraph.storage.layout import DERIVED, GraphRoot
 from omnigraph.storage.objects import ObjectStore
@@ -226,7 +226,9 @@ def test_extending_is_building(direction: str, distinct: bool) -> None:
         if direction == "in":
             near, far = far, near
         old = build_adjacency(arcs(first, np.arange(12), direction), near, far, distinct=distinct)
-        grown = extended(old, arcs(second, np.arange(12, 18), direction), near + more, far + more, distinct=distinct)
+        grown = extend_adjacency(
+            old, arcs(second, np.arange(12, 18), direction), near + more, far + more, distinct=distinct
+        )
         built = build_adjacency(arcs(whole, np.arange(18), direction), near + more, far + more, distinct=distinct)
         assert grown.starts.tolist() == built.starts.tolist()
         for node in range(near + more):

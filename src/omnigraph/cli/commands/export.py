@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from omnigraph.cli import completion, interrupts, options
-from omnigraph.cli.output import clean, counted, note, print_json
+from omnigraph.cli.output import clean, count_text, note, print_json
 from omnigraph.cli.progress import shown_progress
 
 
@@ -67,9 +67,9 @@ def export(
              "history": None if told is None else asdict(told)}
         )  # fmt: skip
     elif out is not None:
-        note(f"exported {counted(sum(result.rows.values()), 'entity')} to {out}")
+        note(f"exported {count_text(sum(result.rows.values()), 'entity')} to {out}")
     if told is not None and not json:
-        note(f"exported {counted(told.commits, 'commit')} to {told.path}; {told.reclaimed} have been reclaimed")
+        note(f"exported {count_text(told.commits, 'commit')} to {told.path}; {told.reclaimed} have been reclaimed")
 
 
 def _unfinished(out: str | None, *, is_one_file: bool) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from omnigraph.cli import completion, options
-from omnigraph.cli.output import counted, print_json, print_line, print_table, size_text
+from omnigraph.cli.output import count_text, print_json, print_line, print_table, size_text
 
 Garbage = Annotated[bool, typer.Option("--garbage", help="Say what a cleanup would free: reads every version.")]
 Deep = Annotated[bool, typer.Option("--deep", help="Read every file and compare it with its recorded checksum.")]
@@ -38,14 +38,14 @@ def fsck(
                 print_line(f"hint: {remedy}")
         numbers = {"branch": report.branches, "version": report.versions, "table version": report.pins,
                    "file": report.files, "row": report.rows}  # fmt: skip
-        print_line(f"looked at {', '.join(counted(number, noun) for noun, number in numbers.items())}")
+        print_line(f"looked at {', '.join(count_text(number, noun) for noun, number in numbers.items())}")
         if deep:
             print_line(f"compared the checksums of {size_text(report.bytes_read)}")
             if report.unrecorded:
-                print_line(f"{counted(report.unrecorded, 'file')} without a recorded checksum")
+                print_line(f"{count_text(report.unrecorded, 'file')} without a recorded checksum")
         if report.pending_intents:
-            print_line(f"{counted(report.pending_intents, 'unfinished write')}: see `omnigraph recovery list`")
-        print_line("clean" if report.is_clean else counted(len(report.problems), "problem"))
+            print_line(f"{count_text(report.pending_intents, 'unfinished write')}: see `omnigraph recovery list`")
+        print_line("clean" if report.is_clean else count_text(len(report.problems), "problem"))
     if not report.is_clean:
         raise typer.Exit(1)
 

@@ -11,7 +11,7 @@ import typer
 from omnigraph.cli import completion, interrupts, options
 from omnigraph.cli import file_options as files
 from omnigraph.cli.failures import MAX_SHOWN, listing
-from omnigraph.cli.output import commit_json, counted, note, print_json, print_line
+from omnigraph.cli.output import commit_json, count_text, note, print_json, print_line
 from omnigraph.cli.progress import shown_progress
 
 if TYPE_CHECKING:
@@ -209,16 +209,16 @@ def _print_load(graph: Graph, result: LoadResult) -> None:
         print_line(f"created branch {result.branch} from {result.base_branch}")
     for path, found in result.sniffed.items():
         note(f"{path}: read with {', '.join(f'{name} {value!r}' for name, value in found.items())}, which was sniffed")
-    types = f"{counted(len(result.nodes), 'node type')}, {counted(len(result.edges), 'edge type')}"
+    types = f"{count_text(len(result.nodes), 'node type')}, {count_text(len(result.edges), 'edge type')}"
     if result.rejected:
-        note(f"{counted(len(result.rejected), 'row')} left out")
+        note(f"{count_text(len(result.rejected), 'row')} left out")
     if any(result.duplicates.values()):
-        note(f"{counted(sum(result.duplicates.values()), 'edge')} skipped: equal ones are there")
+        note(f"{count_text(sum(result.duplicates.values()), 'edge')} skipped: equal ones are there")
     if result.dry_run:
         print_line(
-            f"checked {counted(result.total_entities, 'entity')} ({types}): nothing is wrong, nothing was written"
+            f"checked {count_text(result.total_entities, 'entity')} ({types}): nothing is wrong, nothing was written"
         )
         return
     commit = "nothing to commit" if result.commit is None else f"commit {result.commit.graph_commit_id}"
-    total = counted(result.total_entities, "entity")
+    total = count_text(result.total_entities, "entity")
     print_line(f"loaded {graph.uri} branch {result.branch} mode {result.mode}: {total} ({types}), {commit}")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from omnigraph.cli import interrupts, options
-from omnigraph.cli.output import counted, print_json, print_line, print_table, size_text
+from omnigraph.cli.output import count_text, print_json, print_line, print_table, size_text
 from omnigraph.cli.progress import shown_progress
 from omnigraph.errors import InvalidArgument
 
@@ -174,4 +174,4 @@ def _print(report: CleanupReport) -> None:
     ]
     print_table(["table", "versions", "objects", "size"], rows)
     did = "removed" if report.confirmed else "would remove (nothing was deleted; --confirm deletes)"
-    print_line(f"{did}: {counted(report.objects_removed, 'object')}, {size_text(report.bytes_removed)}")
+    print_line(f"{did}: {count_text(report.objects_removed, 'object')}, {size_text(report.bytes_removed)}")

@@ -12,7 +12,7 @@ import typer
 from omnigraph.cli import interrupts, options
 from omnigraph.cli.commands.load import DedupeEdges, IfCommit, IgnoreUnknown, Key
 from omnigraph.cli.failures import FAILED
-from omnigraph.cli.output import commit_json, counted, note, print_json, print_line
+from omnigraph.cli.output import commit_json, count_text, note, print_json, print_line
 from omnigraph.cli.progress import shown_progress
 from omnigraph.errors import InvalidArgument
 
@@ -68,7 +68,7 @@ def validate(job: JobFile = _DEFAULT, *, store: options.Store = None, json: opti
         for problem in found:
             print_line(f"ERROR {problem}")
         print_line(
-            f"{job}: {counted(len(parsed.nodes) + len(parsed.edges), 'source')}, {counted(len(found), 'problem')}"
+            f"{job}: {count_text(len(parsed.nodes) + len(parsed.edges), 'source')}, {count_text(len(found), 'problem')}"
         )
     return FAILED if found else 0
 
@@ -188,17 +188,17 @@ def _remarks(result: LoadResult) -> Iterator[str]:
     if result.summary is not None and result.summary.lineage_error is not None:
         yield f"lineage: {result.summary.lineage_error}"
     if result.rejected:
-        yield f"{counted(len(result.rejected), 'row')} left out"
+        yield f"{count_text(len(result.rejected), 'row')} left out"
     for source in result.sources:
         for what, counts in (("dropped", source.dropped), ("loaded with a warning", source.warned)):
             for rule, count in counts.items():
-                yield f"{source.name}: {counted(count, 'row')} {what}: {rule}"
+                yield f"{source.name}: {count_text(count, 'row')} {what}: {rule}"
     if any(result.duplicates.values()):
-        yield f"{counted(sum(result.duplicates.values()), 'edge')} skipped: equal ones are there"
+        yield f"{count_text(sum(result.duplicates.values()), 'edge')} skipped: equal ones are there"
     if any(result.deleted.values()):
-        yield f"{counted(sum(result.deleted.values()), 'row')} deleted"
+        yield f"{count_text(sum(result.deleted.values()), 'row')} deleted"
     if any(result.late.values()):
-        yield f"{counted(sum(result.late.values()), 'event')} ignored: later ones were applied before"
+        yield f"{count_text(sum(result.late.values()), 'event')} ignored: later ones were applied before"
 
 
 def _report(graph: Graph, result: LoadResult, seconds: float, *, json: bool) -> None:
@@ -223,7 +223,7 @@ def _report(graph: Graph, result: LoadResult, seconds: float, *, json: bool) -> 
     for text in _remarks(result):
         note(text)
     outcome = "nothing was written" if result.commit is None else f"commit {result.commit.graph_commit_id}"
-    print_line(f"{counted(result.total_entities, 'entity')} in {seconds:.1f} s, {outcome}")
+    print_line(f"{count_text(result.total_entities, 'entity')} in {seconds:.1f} s, {outcome}")
 
 
 def spark_shell(

@@ -15,7 +15,7 @@ import typer
 from omnigraph.cli import completion, options
 from omnigraph.cli.completion import QUERIES_VARIABLE
 from omnigraph.cli.failures import FAILED
-from omnigraph.cli.output import counted, print_json, print_line
+from omnigraph.cli.output import count_text, print_json, print_line
 from omnigraph.cli.progress import spinner
 from omnigraph.errors import InvalidArgument
 
@@ -264,5 +264,5 @@ def _print_lint(report: QueryLint, path: str) -> None:
             print_line(f"WARN  {each.name}: {warning}")
     for finding in report.findings:
         print_line(f"{finding.severity.upper():5} {finding.code} {finding.message}")
-    totals = f"{counted(report.errors, 'error')}, {counted(report.warnings, 'warning')}"
-    print_line(f"{path}: {counted(len(report.results), 'query')}, {totals}")
+    totals = f"{count_text(report.errors, 'error')}, {count_text(report.warnings, 'warning')}"
+    print_line(f"{path}: {count_text(len(report.results), 'query')}, {totals}")

@@ -8,7 +8,7 @@ import typer
 
 from omnigraph.cli import options
 from omnigraph.cli.failures import FAILED
-from omnigraph.cli.output import counted, print_json, print_line
+from omnigraph.cli.output import count_text, print_json, print_line
 from omnigraph.errors import LanguageError
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def _print_report(report: LintReport, source: str, path: str) -> None:
         print_line(f"error: {error}")
     for finding in report.warnings:
         print_line(f"warning: {_as_error(finding, source, path)}")
-    totals = f"{counted(len(report.errors), 'error')}, {counted(len(report.warnings), 'warning')}"
+    totals = f"{count_text(len(report.errors), 'error')}, {count_text(len(report.warnings), 'warning')}"
     print_line(f"{path}: {totals}")
 
 

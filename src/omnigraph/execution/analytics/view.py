@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.errors import InvalidArgument, NotFound
-from omnigraph.errors.base import shown
+from omnigraph.errors.base import show_value
 from omnigraph.execution.analytics.algorithms import IN, OUT, SIMPLE
 from omnigraph.execution.analytics.blocks import Floats, Ints, LocalRunner, Rows, Values
 from omnigraph.execution.analytics.weights import checked_weights, weight_column
@@ -132,7 +132,7 @@ class GraphView:
                 place = self._ids(name).index(text).as_py()
                 if place >= 0:
                     return int(place) + int(self.offsets[name])
-        raise NotFound(f"no {type_name or 'node'} has the id {shown(node_id)}", hint="sources are ids of nodes")
+        raise NotFound(f"no {type_name or 'node'} has the id {show_value(node_id)}", hint="sources are ids of nodes")
 
 
 def _compressed(source: Ints, target: Ints, weights: Floats | None, node_count: int) -> Rows:

@@ -19,7 +19,7 @@ _LARGEST = 2**62
 _ARROW_NAME = {"min": "min", "max": "max", "collect": "list"}
 
 
-def grouped(
+def group_rows(
     keys: list[ir.Expr], wanted: list[ir.Aggregate], evaluator: Evaluator, frame: Frame
 ) -> tuple[Frame, dict[ir.Expr, pa.Array]]:
     """One row per group (bindings of its first row), and the value of every aggregate per group.

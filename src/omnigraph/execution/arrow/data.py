@@ -21,7 +21,7 @@ from omnigraph.execution.arrow.governor import Note
 from omnigraph.execution.arrow.pin_cache import LoadedTable, PinCache
 from omnigraph.execution.arrow.text_index import TextIndex
 from omnigraph.execution.arrow.topologies import EdgePins, Topologies
-from omnigraph.execution.arrow.topology import Adjacency, arcs, build_adjacency, joined
+from omnigraph.execution.arrow.topology import Adjacency, arcs, build_adjacency, join_arcs
 from omnigraph.query.plan.model import Sizes
 from omnigraph.schema.catalog import Catalog, EdgeType, EntityType, NodeType
 from omnigraph.versioning.snapshot import Snapshot
@@ -204,7 +204,7 @@ class GraphData:
                 numbers = span.numbers()
                 ends = self.topologies.ends(self.edge_pins(edge)).shifted(source.offset, target.offset)
                 parts.append(arcs(ends, numbers, direction))
-            found = build_adjacency(joined(parts), self.node_count, self.node_count, distinct=distinct)
+            found = build_adjacency(join_arcs(parts), self.node_count, self.node_count, distinct=distinct)
             return replace(found, far_count=self.node_count)
 
         found: Adjacency = self._cache.derived(key, build)

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from omnigraph.datatypes import Scalar
 from omnigraph.errors import InvalidValue
-from omnigraph.execution.arrow.aggregate import grouped
+from omnigraph.execution.arrow.aggregate import group_rows
 from omnigraph.execution.arrow.data import GraphData, Ints, sizes_of
 from omnigraph.execution.arrow.evaluate import Evaluator, Request, Scope
 from omnigraph.execution.arrow.factorise import counted_frame
@@ -206,7 +206,7 @@ class Projection:
                 measured.rows = frame.length
         if query.is_aggregate:
             with self._operator("group") as measured:
-                frame, known = grouped(self.keys(), self.aggregates(), self._evaluator(frame, known), frame)
+                frame, known = group_rows(self.keys(), self.aggregates(), self._evaluator(frame, known), frame)
                 measured.rows = frame.length
         return self.finished(frame, known)
 

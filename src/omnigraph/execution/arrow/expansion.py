@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.datatypes import whole
-from omnigraph.execution.arrow.topology import Adjacency, Arcs, Guard, Ints, Neighbourhood, build_adjacency, joined
+from omnigraph.execution.arrow.topology import Adjacency, Arcs, Guard, Ints, Neighbourhood, build_adjacency, join_arcs
 from omnigraph.schema.catalog import EdgeType
 from omnigraph.storage.lookup import in_list
 
@@ -83,7 +83,7 @@ class IndexedExpansion:
         parts = [self._looked_up(near, far, ids) for near, far in _COLUMNS[self._direction]]
         if len(parts) == 2:
             parts[1] = _without_loops(parts[1], distinct[inside] - self.near_offset)
-        few = build_adjacency(joined(parts), int(inside.sum()), self._far.count, distinct=self._distinct)
+        few = build_adjacency(join_arcs(parts), int(inside.sum()), self._far.count, distinct=self._distinct)
         place = np.full(len(distinct), -1, np.int64)
         place[inside] = np.arange(int(inside.sum()))
         rows, found, edges = few.neighbours(place[which], guard)

@@ -59,7 +59,7 @@ class Ranking:
         total = np.zeros(len(entities))
         for arm in (score.left, score.right):
             values = self._values(arm, distinct)
-            total += worth(
+            total += fusion_score(
                 arm, values, lambda rows: self._data.take(types, "id", entities[rows]), self._limit, constant
             )
         return pa.array(total[which])
@@ -73,7 +73,7 @@ def ranking_key(query: ir.QueryIR) -> ir.Nearest | ir.Bm25 | ir.Rrf | None:
     return expr if isinstance(expr, (ir.Nearest, ir.Bm25, ir.Rrf)) else None
 
 
-def worth(
+def fusion_score(
     arm: ir.Nearest | ir.Bm25, values: pa.Array, ids: Callable[[Ints], pa.Array], limit: int | None, constant: float
 ) -> Floats:
     """1 / (constant + place + 1) for the best of one ranking, 0 for the others. Equal values are in order of ids."""

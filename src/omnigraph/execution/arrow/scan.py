@@ -22,7 +22,7 @@ from omnigraph.execution.arrow.topology import Places, narrow
 from omnigraph.query import ir
 from omnigraph.query.plan.estimate import selectivity
 from omnigraph.query.plan.model import Scan, Seek
-from omnigraph.query.plan.pushdown import NEVER, Predicate, all_of, folded, sql
+from omnigraph.query.plan.pushdown import NEVER, Predicate, all_of, fold_constants, sql
 from omnigraph.schema.catalog import NodeType
 from omnigraph.storage.tables import Table
 
@@ -220,7 +220,7 @@ class Scanner:
         def column(name: str) -> str:
             return "id" if is_text_key(node, name) else self._data.physical(node, name)
 
-        return folded(condition, self._request.params, column)
+        return fold_constants(condition, self._request.params, column)
 
 
 def _verdict_key(condition: ir.Expr, request: Request) -> tuple[Hashable, ...] | None:

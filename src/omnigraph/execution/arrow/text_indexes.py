@@ -34,7 +34,7 @@ def is_worth_keeping(store: GraphStore, entry: TableEntry) -> bool:
     return entry.row_count * _WORTH_KEEPING >= store.settings.derived_min_rows
 
 
-def is_kept(store: GraphStore, entry: TableEntry, column: str) -> bool:
+def is_stored(store: GraphStore, entry: TableEntry, column: str) -> bool:
     """Whether the text index of a column at a pin is in the store. Lists names, reads nothing."""
     return text_folder(entry, column) + text_name(entry) in store.derived.newest(text_folder(entry, column), _LISTED)
 

@@ -20,7 +20,16 @@ import pyarrow.compute as pc
 
 from omnigraph.execution.arrow.pin_cache import PinCache
 from omnigraph.execution.arrow.text_indexes import Texts
-from omnigraph.execution.arrow.topology import Adjacency, Ends, Ints, arcs, build_adjacency, extended, is_to_one, narrow
+from omnigraph.execution.arrow.topology import (
+    Adjacency,
+    Ends,
+    Ints,
+    arcs,
+    build_adjacency,
+    extend_adjacency,
+    is_to_one,
+    narrow,
+)
 from omnigraph.storage.derived import Derived
 from omnigraph.versioning.snapshot import TableEntry
 from omnigraph.versioning.staging import open_table
@@ -117,7 +126,7 @@ class Topologies:
 
         def extend(base: Mapping[str, Any], delta: Ends, numbers: Ints) -> dict[str, Any]:
             old = Adjacency(base["starts"], base["targets"], base["edges"])
-            return _arrays(extended(old, arcs(delta, numbers, direction), near, far, distinct=distinct))
+            return _arrays(extend_adjacency(old, arcs(delta, numbers, direction), near, far, distinct=distinct))
 
         def build() -> dict[str, Any]:
             numbers = np.arange(pins.edges.row_count, dtype=np.int64)

@@ -184,7 +184,7 @@ def arcs(ends: Ends, numbers: Ints, direction: str) -> Arcs:
     )
 
 
-def joined(parts: list[Arcs]) -> Arcs:
+def join_arcs(parts: list[Arcs]) -> Arcs:
     """The arcs of several edge types."""
     return Arcs(*(_joined([getattr(p, name) for p in parts]) for name in ("froms", "tos", "numbers")))
 
@@ -208,7 +208,7 @@ def is_to_one(starts: Ints, targets: Places) -> bool:
     return len(targets) == len(starts) - 1 and bool((starts[1:] - starts[:-1] == 1).all())
 
 
-def extended(old: Adjacency, added: Arcs, near_count: int, far_count: int, *, distinct: bool) -> Adjacency:
+def extend_adjacency(old: Adjacency, added: Arcs, near_count: int, far_count: int, *, distinct: bool) -> Adjacency:
     """The adjacency with some more edges and nodes, all numbered after the old ones. Costs a copy, not a sort."""
     starts = np.full(near_count + 1, old.starts[-1], np.int64)
     starts[: len(old.starts)] = old.starts

@@ -166,7 +166,7 @@ def values_of(base: ir.Expr, column: pa.Array) -> pa.Array:
     return column
 
 
-def stored(column: Any, kind: pa.DataType) -> pa.Array:
+def storage_column(column: Any, kind: pa.DataType) -> pa.Array:
     """A column as storage has it."""
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()

@@ -25,13 +25,13 @@ from omnigraph.execution.spark.columns import (
     bound_variables,
     columns_of,
     id_of,
-    stored,
+    storage_column,
     type_of,
     values_of,
 )
-from omnigraph.execution.spark.grouping import grouped
+from omnigraph.execution.spark.grouping import group_rows
 from omnigraph.execution.spark.match import NOTHING_BOUND, Bound, Matcher, schema_of
-from omnigraph.execution.spark.ranking import ranked
+from omnigraph.execution.spark.ranking import rank_rows
 from omnigraph.execution.spark.scans import Source
 from omnigraph.execution.spark.search import on_driver
 from omnigraph.execution.spark.task_errors import refusal_in
@@ -81,10 +81,10 @@ class SparkExecutor:
         projection = Projection(Asked(plan, unfinished, scope, on_driver(request), governor))
         columns: Mapping[ir.Expr, str] = {}
         if query.is_aggregate:
-            groups = grouped(bound, query, projection.keys(), projection.aggregates(), request)
+            groups = group_rows(bound, query, projection.keys(), projection.aggregates(), request)
             bound, columns = groups.bound, groups.columns
         else:
-            bound = ranked(bound, query, request, projection.limit(), governor)
+            bound = rank_rows(bound, query, request, projection.limit(), governor)
             columns = {base: columns_of(base) for base in bases(_shown(query)) if isinstance(base, _COLLECTED)}
             bound = _cut(bound, plan, projection.wanted_rows(), request)
         table = self._collected(bound, governor)
@@ -99,7 +99,7 @@ class SparkExecutor:
         most = self._limits.max_rows
         table = bound.rows.select(*bound.kinds).limit(most + 1).toArrow()
         governor.check_rows(table.num_rows, max(len(bound.kinds), 1))
-        arrays = [stored(table[name], kind) for name, kind in bound.kinds.items()]
+        arrays = [storage_column(table[name], kind) for name, kind in bound.kinds.items()]
         return pa.table(arrays, names=list(bound.kinds))
 
 

@@ -31,7 +31,7 @@ class Grouped:
         return {expr: values_of(expr, table[name].combine_chunks()) for expr, name in self.columns.items()}
 
 
-def grouped(
+def group_rows(
     bound: Bound, query: ir.QueryIR, keys: list[ir.Expr], aggregates: list[ir.Aggregate], request: Request
 ) -> Grouped:
     """Group by `keys`; without keys there is one group, also of no rows at all."""

@@ -14,7 +14,7 @@ from omnigraph.execution.arrow.evaluate import Request, Scope
 from omnigraph.execution.arrow.match import scope_of
 from omnigraph.execution.spark.columns import PATHS, Kinds, Needs, bound_variables, id_of, path_of, type_of
 from omnigraph.execution.spark.frames import spark_arrow_type
-from omnigraph.execution.spark.multi_hop import PATH, START, START_TYPE, reached
+from omnigraph.execution.spark.multi_hop import PATH, START, START_TYPE, reach_nodes
 from omnigraph.execution.spark.scans import FAR, FAR_TYPE, NEAR, NEAR_TYPE, Source
 from omnigraph.execution.spark.tasks import Computation
 from omnigraph.execution.spark.versions import local_checkpoint, spark_schema
@@ -52,9 +52,9 @@ class Matcher:
             if isinstance(step, Filter):
                 conditions.append(step.condition)  # filters in a row are one visit of a task
                 continue
-            bound = self._step(step, filtered(bound, conditions, self._request))
+            bound = self._step(step, filter_rows(bound, conditions, self._request))
             conditions = []
-        return filtered(bound, conditions, self._request)
+        return filter_rows(bound, conditions, self._request)
 
     def _step(self, step: Step, bound: Bound) -> Bound:
         match step:
@@ -82,11 +82,11 @@ class Matcher:
         steps, kinds = self._source.edges(edge.edge_types, direction, edge.edge_var, self._scope, self._needs)
         near, far = (type_of(step.near), id_of(step.near)), (type_of(step.far), id_of(step.far))
         if (low, high) != (1, 1) or edge.path_var is not None:
-            bound = checkpointed(bound)
+            bound = checkpoint_rows(bound)
             assert bound.rows is not None
             starts = bound.rows.select(F.col(near[0]).alias(START_TYPE), F.col(near[1]).alias(START))
             starts = starts.where(F.col(START).isNotNull())
-            steps = reached(starts, steps, low, high, paths=edge.path_var is not None)
+            steps = reach_nodes(starts, steps, low, high, paths=edge.path_var is not None)
             steps = steps.withColumnsRenamed({START_TYPE: NEAR_TYPE, START: NEAR})
             steps, kinds = self._with_path(steps, edge.path_var, forward=step.forward)
         if step.near == step.far:  # an edge from a node to itself
@@ -132,7 +132,7 @@ class Matcher:
     # --- inner blocks ---------------------------------------------------------------------------------------------
 
     def _optional(self, step: Optional, bound: Bound) -> Bound:
-        bound = checkpointed(bound)
+        bound = checkpoint_rows(bound)
         inner = self.run(step.steps, bound)
         assert inner.rows is not None
         if bound.rows is None:
@@ -142,7 +142,7 @@ class Matcher:
 
     def _without(self, step: Without, bound: Bound) -> Bound:
         # Names of a negated block are its own: another block may use them for something else.
-        bound = checkpointed(bound)
+        bound = checkpoint_rows(bound)
         scope = scope_of(step.block, self._scope)
         inner = Matcher(self._source, self._needs, scope, self._request).run(step.steps, bound)
         assert inner.rows is not None
@@ -151,7 +151,7 @@ class Matcher:
         return Bound(_without_partners(bound.rows, inner.rows), bound.kinds)
 
 
-def filtered(bound: Bound, conditions: list[ir.Expr], request: Request) -> Bound:
+def filter_rows(bound: Bound, conditions: list[ir.Expr], request: Request) -> Bound:
     """The rows that meet some conditions."""
     if not conditions:
         return bound
@@ -161,7 +161,7 @@ def filtered(bound: Bound, conditions: list[ir.Expr], request: Request) -> Bound
     return Bound(bound.rows.select(*names).mapInArrow(judge, schema_of(bound.kinds)), bound.kinds)
 
 
-def checkpointed(bound: Bound) -> Bound:
+def checkpoint_rows(bound: Bound) -> Bound:
     """Rows that are read more than once are made once: plans that repeat themselves double with every step."""
     return bound if bound.rows is None else Bound(local_checkpoint(bound.rows, eager=False), bound.kinds)
 

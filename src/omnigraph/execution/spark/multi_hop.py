@@ -20,7 +20,7 @@ START, START_TYPE, PATH = "start", "start_type", "path"
 _PAIR = [START_TYPE, START, FAR_TYPE, FAR]
 
 
-def reached(starts: DataFrame, steps: DataFrame, low: int, high: int | None, *, paths: bool) -> DataFrame:
+def reach_nodes(starts: DataFrame, steps: DataFrame, low: int, high: int | None, *, paths: bool) -> DataFrame:
     """Pairs of a start and a node between `low` and `high` hops away; with one shortest path where asked.
 
     `starts` has the columns `start_type` and `start`. Among paths of one length the least, by ids, is given.

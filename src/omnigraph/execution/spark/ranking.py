@@ -14,10 +14,10 @@ from pyspark.sql import functions as F
 
 from omnigraph.execution.arrow.evaluate import Request
 from omnigraph.execution.arrow.governor import Governor
-from omnigraph.execution.arrow.ranking import ranking_key, worth
+from omnigraph.execution.arrow.ranking import fusion_score, ranking_key
 from omnigraph.execution.spark.columns import id_of, is_of_node, search_of, type_of
-from omnigraph.execution.spark.match import Bound, checkpointed, filtered
-from omnigraph.execution.spark.search import fixed
+from omnigraph.execution.spark.match import Bound, checkpoint_rows, filter_rows
+from omnigraph.execution.spark.search import constant_value
 from omnigraph.execution.spark.versions import create_frame
 from omnigraph.query import ir
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 
-def ranked(bound: Bound, query: ir.QueryIR, request: Request, limit: int | None, governor: Governor) -> Bound:
+def rank_rows(bound: Bound, query: ir.QueryIR, request: Request, limit: int | None, governor: Governor) -> Bound:
     """The rows that the ranking function of the first sort key ranks; all rows where there is none."""
     score = ranking_key(query)
     if score is None or query.is_aggregate:
@@ -36,7 +36,7 @@ def ranked(bound: Bound, query: ir.QueryIR, request: Request, limit: int | None,
     if is_of_node(score):
         return Bound(bound.rows.where(_is_ranked(score)), bound.kinds)
     has_value = ir.IsNull(score, True, ir.ExprType(None, "value"))
-    return filtered(bound, [has_value], request)
+    return filter_rows(bound, [has_value], request)
 
 
 def _is_ranked(score: ir.Nearest | ir.Bm25) -> Column:
@@ -45,7 +45,7 @@ def _is_ranked(score: ir.Nearest | ir.Bm25) -> Column:
 
 
 def _fused(bound: Bound, score: ir.Rrf, request: Request, limit: int | None, governor: Governor) -> Bound:
-    bound = checkpointed(bound)
+    bound = checkpoint_rows(bound)
     assert bound.rows is not None
     name, var, arms = search_of(score), score.left.var, (score.left, score.right)
     node = [type_of(var), id_of(var)]
@@ -55,12 +55,12 @@ def _fused(bound: Bound, score: ir.Rrf, request: Request, limit: int | None, gov
     # In order of types: nodes of one id are in that order in the embedded engine.
     table = best.dropDuplicates(node).toArrow().sort_by([(node[0], "ascending"), (node[1], "ascending")])
     governor.check_rows(table.num_rows, len(columns))
-    constant = float(fixed(score.k, request))
+    constant = float(constant_value(score.k, request))
     ids = table[node[1]].combine_chunks()
     total = np.zeros(table.num_rows)
     for arm in arms:
         values = table[search_of(arm)].combine_chunks()
-        total += worth(arm, values, lambda rows: ids.take(pa.array(rows)), limit, constant)
+        total += fusion_score(arm, values, lambda rows: ids.take(pa.array(rows)), limit, constant)
     scores = pa.table({node[0]: table[node[0]], node[1]: ids, name: total})
     fused = create_frame(bound.rows.sparkSession, scores)
     return Bound(bound.rows.join(F.broadcast(fused), on=node), {**bound.kinds, name: pa.float64()})

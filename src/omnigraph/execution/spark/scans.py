@@ -30,13 +30,13 @@ from omnigraph.execution.spark.search import (
     TextScoring,
     TextTesting,
     collection_of,
-    counted,
-    fixed,
+    constant_value,
+    count_terms,
     kind_of_search,
     on_driver,
     searched_column,
 )
-from omnigraph.execution.spark.tasks import Computation, worn
+from omnigraph.execution.spark.tasks import Computation, spark_column
 from omnigraph.execution.spark.versions import spark_schema
 from omnigraph.execution.spark.workers import store_of
 from omnigraph.query import ir
@@ -104,12 +104,12 @@ class Source:
         kind, column = kind_of_search(search), searched_column(search, entity)
         if column is None:
             return Searching(kind)
-        value = fixed(search.query, request)
+        value = constant_value(search.query, request)
         if isinstance(search, ir.Nearest):
             vector = self._vector(search, value, scope, request)
             return Searching(kind, column, Measuring(vector, search.metric)) if vector is not None else Searching(kind)
         if isinstance(search, ir.TextMatch):
-            edits = None if search.max_edits is None else int(fixed(search.max_edits, request))
+            edits = None if search.max_edits is None else int(constant_value(search.max_edits, request))
             return Searching(kind, column, TextTesting(search.kind, value or "", edits))
         return Searching(kind, column, TextScoring(value or "", self._collection(entity, column, value or "")))
 
@@ -195,7 +195,7 @@ class NodeReader:
             for rows in _read(self.uri, piece, ["id"]):
                 found = [_numbers(piece.type_number, len(rows)), rows.column("id"), *_properties(piece, rows)]
                 found += [search.of(rows) for search in piece.searches]
-                batch = pa.RecordBatch.from_arrays([worn(c) for c in found], names=list(self.names))
+                batch = pa.RecordBatch.from_arrays([spark_column(c) for c in found], names=list(self.names))
                 yield self.computation.of(batch) if self.computation.conditions else batch
 
 
@@ -212,7 +212,7 @@ class TextCounter:
         """What the texts of the pieces whose numbers come in add to their collection."""
         for piece in _chosen(self.pieces, batches):
             for rows in _read(self.uri, piece, [self.column]):
-                yield counted(rows[self.column], self.text)
+                yield count_terms(rows[self.column], self.text)
 
 
 @dataclass(frozen=True)
@@ -243,7 +243,7 @@ class EdgeReader:
         found = [_numbers(types[near], len(rows)), rows[near], _numbers(types[far], len(rows)), rows[far]]
         if self.edge_var is not None:
             found += [_numbers(piece.type_number, len(rows)), rows["id"], *_properties(piece, rows)]
-        return pa.RecordBatch.from_arrays([worn(c) for c in found], names=list(self.names))
+        return pa.RecordBatch.from_arrays([spark_column(c) for c in found], names=list(self.names))
 
 
 def _chosen(pieces: tuple[Piece, ...], batches: Iterator[pa.RecordBatch]) -> Iterator[Piece]:

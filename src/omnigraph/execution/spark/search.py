@@ -98,7 +98,7 @@ def searched_column(search: Search, node: NodeType) -> str | None:
     return prop.column
 
 
-def fixed(expr: ir.Expr, request: Request) -> Any:
+def constant_value(expr: ir.Expr, request: Request) -> Any:
     """The value of an expression that is the same for every row."""
     nothing: Any = None
     return Evaluator(nothing, Scope({}, {}), request, Frame(1)).scalar(expr).as_py()
@@ -109,7 +109,7 @@ def on_driver(request: Request) -> Request:
     return Request(request.params, request.now, lambda: provider_from_env(os.environ))
 
 
-def counted(texts: pa.Array, text: str) -> pa.RecordBatch:
+def count_terms(texts: pa.Array, text: str) -> pa.RecordBatch:
     """What some texts add to the collection that a query is scored in, as rows."""
     found = TextIndex.build(texts).collection(text)
     rows = [(None, found.documents, found.words), *((token, n, 0) for token, n in found.with_token.items())]

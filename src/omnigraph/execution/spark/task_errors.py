@@ -44,7 +44,7 @@ def error_of(failure: BaseException | None) -> errors.OmnigraphError | None:
     return None if failure is None else refusal_in(str(failure))
 
 
-def answered(work: Callable[[], Any]) -> Any:
+def run_work(work: Callable[[], Any]) -> Any:
     """What a task found, or the error that stopped it, which Spark would show as a stack of two languages.
 
     An error of the store is raised: it may answer the next attempt, and Spark makes one.
@@ -57,7 +57,7 @@ def answered(work: Callable[[], Any]) -> Any:
         return error
 
 
-def accepted(answers: list[Any]) -> list[Any]:
+def require_answers(answers: list[Any]) -> list[Any]:
     """The answers of tasks, unless one of them is an error."""
     for each in answers:
         if isinstance(each, errors.OmnigraphError):

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from omnigraph import errors
 from omnigraph.execution.arrow.evaluate import Evaluator, Request, Scope
-from omnigraph.execution.spark.columns import Kinds, bases, columns_of, frame_of, stored, values_of
+from omnigraph.execution.spark.columns import Kinds, bases, columns_of, frame_of, storage_column, values_of
 from omnigraph.execution.spark.frames import spark_arrow_type
 from omnigraph.execution.spark.task_errors import TaskRefusal
 from omnigraph.query import ir
@@ -63,19 +63,19 @@ class Computation:
             found.update({name: evaluator.array(expr) for name, expr in self.computed})
         elif self.computed:
             found.update({name: pa.array([], self.computed_kinds[name]) for name, _ in self.computed})
-        return pa.RecordBatch.from_arrays([worn(found[name]) for name in self.kept], names=list(self.kept))
+        return pa.RecordBatch.from_arrays([spark_column(found[name]) for name in self.kept], names=list(self.kept))
 
     def _evaluator(self, batch: pa.RecordBatch, exprs: list[ir.Expr]) -> Evaluator:
         known = {}
         for base in bases(exprs):
             name = columns_of(base)
-            known[base] = values_of(base, stored(batch.column(name), self.kinds[name]))
+            known[base] = values_of(base, storage_column(batch.column(name), self.kinds[name]))
         frame = frame_of(zip(batch.schema.names, batch.columns, strict=True), batch.num_rows)
         data: Any = None  # everything that could be asked of it is known
         return Evaluator(data, _NO_SCOPE, self.request, frame, known)
 
 
-def worn(column: pa.Array) -> pa.Array:
+def spark_column(column: pa.Array) -> pa.Array:
     """A column in the type that Spark has for it."""
     wanted = spark_arrow_type(column.type)
     if pa.types.is_null(wanted):

@@ -86,7 +86,7 @@ def launched_conf() -> SparkConf:
     return SparkConf()
 
 
-def cloned(spark: SparkSession) -> SparkSession:
+def clone_session(spark: SparkSession) -> SparkSession:
     """A copy of a session: settings, temporary views and functions are copied, changes of either stay its own."""
     if hasattr(spark, "cloneSession"):
         return spark.cloneSession()

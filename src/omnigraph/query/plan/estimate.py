@@ -37,7 +37,7 @@ def selectivity(condition: ir.Expr) -> float:
             return _UNKNOWN
 
 
-def scanned(types: tuple[str, ...], filters: tuple[ir.Expr, ...], *, sought: bool, sizes: Sizes) -> float:
+def estimate_scan(types: tuple[str, ...], filters: tuple[ir.Expr, ...], *, sought: bool, sizes: Sizes) -> float:
     """Rows of a scan with its own filters; a key finds one."""
     if sought:
         return float(min(1, sizes.of(types)))

@@ -9,7 +9,7 @@ from omnigraph.query import ir
 from omnigraph.query.plan.model import Expand, Filter, Optional, Step, Without
 
 
-def carried(query: ir.QueryIR, match: tuple[Step, ...]) -> tuple[frozenset[str], ...] | None:
+def live_variables(query: ir.QueryIR, match: tuple[Step, ...]) -> tuple[frozenset[str], ...] | None:
     """The variables that are still read after each step; None when all of them are."""
     if not query.is_aggregate:
         return None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from omnigraph.query import ir
-from omnigraph.query.plan.estimate import fan_out, scanned, selectivity
+from omnigraph.query.plan.estimate import estimate_scan, fan_out, selectivity
 from omnigraph.query.plan.model import Expand, Filter, Optional, Scan, Sizes, Step, Without
 from omnigraph.query.plan.pushdown import is_pushable
 from omnigraph.query.plan.seek import seek_of
@@ -124,5 +124,5 @@ class BlockOrder:
     def _scan_of(self, var: str) -> Scan:
         types, own = self._types[var], self._own(var)
         seek = seek_of(var, types, own, self._sizes)
-        rows = scanned(types, own, sought=seek is not None, sizes=self._sizes)
+        rows = estimate_scan(types, own, sought=seek is not None, sizes=self._sizes)
         return Scan(var, types, own, seek, tuple(f for f in own if is_pushable(f)), rows)

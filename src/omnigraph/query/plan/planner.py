@@ -8,7 +8,7 @@ from omnigraph.query import ir
 from omnigraph.query.ir_text import expr_text
 from omnigraph.query.plan.counting import counting_roots
 from omnigraph.query.plan.cutting import cuts_first, stops_early, streams
-from omnigraph.query.plan.liveness import carried
+from omnigraph.query.plan.liveness import live_variables
 from omnigraph.query.plan.model import CountPaths, Finish, QueryPlan, Sizes
 from omnigraph.query.plan.ordering import BlockOrder
 
@@ -21,7 +21,7 @@ def plan_query(query: ir.QueryIR, sizes: Sizes) -> QueryPlan:
     count = CountPaths(roots, float(min((sizes.of(types[r]) for r in roots), default=0))) if roots else None
     finish = tuple(_finish(query, rows))
     return QueryPlan(
-        query, match, count, stops_early(query), cuts_first(query), finish, carried(query, match), streams(query)
+        query, match, count, stops_early(query), cuts_first(query), finish, live_variables(query, match), streams(query)
     )
 
 

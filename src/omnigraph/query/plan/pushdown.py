@@ -92,11 +92,11 @@ def is_pushable(condition: ir.Expr) -> bool:
 
 def predicate(condition: ir.Expr, params: Mapping[str, Any], column: Column) -> str | None:
     """The condition as SQL over physical columns; None when its values cannot be said."""
-    found = folded(condition, params, column)
+    found = fold_constants(condition, params, column)
     return None if found is None else sql(found)
 
 
-def folded(condition: ir.Expr, params: Mapping[str, Any], column: Column) -> Predicate | None:
+def fold_constants(condition: ir.Expr, params: Mapping[str, Any], column: Column) -> Predicate | None:
     """The condition over physical columns, its values in their types; None when a value cannot be said."""
     match condition:
         case ir.Compare(op, ir.Prop() as prop, value) if isinstance(value, (ir.Const, ir.Param)):
@@ -110,7 +110,7 @@ def folded(condition: ir.Expr, params: Mapping[str, Any], column: Column) -> Pre
         case ir.IsNull(ir.Prop(_, name), negated):
             return NullTest(column(name), not negated)
         case ir.And(operands) | ir.Or(operands):
-            parts = [folded(o, params, column) for o in operands]
+            parts = [fold_constants(o, params, column) for o in operands]
             said = tuple(p for p in parts if p is not None)
             if len(said) < len(parts):
                 return None

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from omnigraph.errors import InvalidArgument
-from omnigraph.errors.base import shown
+from omnigraph.errors.base import show_value
 from omnigraph.write.inputs.change_events import Cdc
 from omnigraph.write.inputs.csv_dialect import CsvDialect
 from omnigraph.write.inputs.expectations import ADD, UNKNOWN, Expectation
@@ -53,7 +53,7 @@ class Files:
         if self.format not in FORMATS:
             raise InvalidArgument(f"format {self.format!r} is unknown", hint=f"use one of {', '.join(FORMATS)}")
         if isinstance(self.paths, str | os.PathLike):
-            raise InvalidArgument(f"paths is {shown(self.paths)}, not a list", hint="a single path is a list too")
+            raise InvalidArgument(f"paths is {show_value(self.paths)}, not a list", hint="a single path is a list too")
         for path in self.paths:
             require_suffix(path, self.format)
         if self.type_name is None and self.is_selected:

@@ -98,7 +98,7 @@ def tables_of(part: FilePart, found: Findings, meter: Meter | None = None) -> It
         yield with_folders(table, part.folders), rows
 
 
-def selected(table: pa.Table, columns: Mapping[str, str], path: str) -> pa.Table:
+def select_columns(table: pa.Table, columns: Mapping[str, str], path: str) -> pa.Table:
     """The table with property names instead of the file's. With a mapping, only mapped columns are taken."""
     if not columns:
         return table
