@@ -11,4 +11,4 @@ def test_the_page_is_what_the_docstrings_say() -> None:
 
 def test_every_module_has_a_sentence() -> None:
     for path in SRC.rglob("*.py"):
-        assert len(sentence(path)) > 15, path
+        assert len(sentence(path)) > 10, path
