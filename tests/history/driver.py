@@ -23,6 +23,7 @@ from pathlib import Path
 from omnigraph import Graph
 from omnigraph.api.commits import GraphCommit
 from omnigraph.errors import HistoricalVersionReclaimed, MissingData, NotFound
+from omnigraph.local.reads import rows_of_state
 from omnigraph.versioning.store import Settings, ticks
 from tests.history import model, process
 from tests.history.checker import Away, Checker, Report, Store
@@ -299,7 +300,7 @@ def read_store(graph: Graph) -> Store:
             for key, entry in state.tables.items():
                 pin = (entry.location, state.schema_hash, entry.staged_version)
                 if pin not in cache:
-                    cache[pin] = model.canonical(key, graph._public_rows(state, key, where=None).to_pylist())
+                    cache[pin] = model.canonical(key, rows_of_state(graph.local, state, key).to_pylist())
                 found[key] = cache[pin][0]
                 doubles += [f"{key} {each}" for each in cache[pin][1]]
         except gone:

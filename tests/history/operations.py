@@ -9,6 +9,7 @@ from typing import Any
 from omnigraph import Graph
 from omnigraph.api.commits import GraphCommit
 from omnigraph.errors import NotFound
+from omnigraph.local.reads import rows_of_state
 from tests.history.model import canonical, digest, schema_text
 
 STANDING = ("main", "dev")
@@ -305,7 +306,7 @@ def _run_read(graph: Graph, arguments: dict[str, Any]) -> dict[str, Any]:
         state = graph.repository.at_version(version, arguments["branch"])
     digests = {}
     for key in state.tables:
-        rows, twice = canonical(key, graph._public_rows(state, key, where=None).to_pylist())
+        rows, twice = canonical(key, rows_of_state(graph.local, state, key).to_pylist())
         digests[key] = digest(rows) if not twice else f"twice: {twice[:3]}"
     return {
         "head": state.head, "version": state.version, "native": state.native_branch, "branch": state.branch,

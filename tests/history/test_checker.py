@@ -191,3 +191,14 @@ def test_what_came_after_the_copy_that_was_restored_is_forgotten(history: Histor
     history.people("eve")
     assert any(finding.startswith("lost acknowledgement") for finding in history.findings(store=restored))
     assert history.findings(Away(30.0, 31.0, copied=9.9), store=restored) == []
+
+
+def test_a_read_of_a_commit_that_was_published_again_in_a_restored_copy_is_not_judged(history: History) -> None:
+    """The copy held its intent: its commit is in the store, as another version, on another parent."""
+    read = history.do(do="read", at="main")
+    assert history.findings() == []
+    read.result["version"] += 1
+    read.result["digests"] = dict.fromkeys(read.result["digests"], "of another line")
+    report = Checker(history.log, read_store(history.graph), ()).run()
+    assert report.findings == []
+    assert report.counts["reads of a line that a restore replaced"] == 1

@@ -12,6 +12,7 @@ import pytest
 
 from omnigraph import Graph
 from omnigraph.errors import ConflictError, HistoricalVersionReclaimed, InvalidArgument, ReadOnlyGraph
+from omnigraph.local.reads import rows_of_state
 from omnigraph.maintenance.cleanup import CleanupPolicy
 from omnigraph.maintenance.collector import Collector
 from omnigraph.storage import failpoints
@@ -249,6 +250,26 @@ def test_garbage_of_crashed_writers_goes_after_the_grace(tmp_path: Path) -> None
     assert files_below(graph) == clean
 
 
+def test_half_a_branch_that_nobody_has_claimed_stops_no_collector(tmp_path: Path) -> None:
+    """A store that was away while a branch was created came back with its version, and without the rows of it."""
+    graph = busy_graph(tmp_path)
+    sweep(graph)
+    clean = files_below(graph)
+    with crash_at(Point.BRANCH_MANIFEST):
+        Graph.open(graph.uri).branches.create("half")
+    [half] = [path for path in (Path(graph.uri) / "__manifest" / "tree").iterdir() if path.name.startswith("half")]
+    for file in (half / "data").iterdir():
+        file.unlink()
+    graph.load({"Person": people("later")})
+    assert all(table.error is None for table in graph.maintenance.cleanup(3, confirm=True).tables)
+    assert half.exists(), "younger than the grace"
+    age_everything(graph, 8 * 86_400)
+    graph.maintenance.cleanup(3, confirm=True)
+    assert not half.exists()
+    assert {path for path in files_below(graph) if "half" in str(path)} == set()
+    assert clean
+
+
 def test_a_branch_that_is_being_created_is_not_garbage(tmp_path: Path) -> None:
     """Its first data file is there before its first version is."""
     graph = busy_graph(tmp_path)
@@ -349,7 +370,7 @@ def test_a_stalled_reader_gets_a_typed_error(tmp_path: Path) -> None:
     graph.maintenance.optimize()
     sweep(graph)
     with pytest.raises(HistoricalVersionReclaimed):
-        reader._public_rows(state, "node:Person", where=None)
+        rows_of_state(reader.local, state, "node:Person")
     with pytest.raises(HistoricalVersionReclaimed):
         reader.rows("node:Person", old)
 

@@ -50,6 +50,21 @@ def crashed_load(uri: str, data: dict[str, Any], point: Point = Point.INTENT_COM
         Graph.open(uri).load(data, **options)
 
 
+@pytest.mark.parametrize("moved", [False, True])
+def test_recovery_publishes_on_the_expected_head_or_not_at_all(uri: str, moved: bool) -> None:
+    """A write that expects a head was announced, and another one came before anybody took it over."""
+    graph = Graph.open(uri)
+    head = graph.commits.head().graph_commit_id
+    crashed_load(uri, dan(), expect_head=head)
+    if moved:
+        graph.load({"Person": people("eve")})
+    expire_intents(uri)
+    Graph.open(uri).recovery.run()
+    assert kinds(uri) == (["RolledBack"] if moved else ["RolledForward"])
+    assert ("dan" in persons(uri)) is not moved
+    check_every_version(uri)
+
+
 # --- who resolves, and when ---------------------------------------------------------------------------------------
 
 

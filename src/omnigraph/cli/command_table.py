@@ -66,12 +66,14 @@ ENTRIES = {
         "Report damage, lost names and foreign commits on tables; with --confirm, restore what is provable.",
     ),
     "optimize": Entry(
-        "upkeep",
+        "maintenance",
         "optimize",
         "Merge small fragments, drop deleted rows and extend indexes, in one commit that changes no answer.",
     ),
     "cleanup": Entry(
-        "upkeep", "cleanup", "Show, or with --confirm delete, old versions and abandoned files that nothing kept needs."
+        "maintenance",
+        "cleanup",
+        "Show, or with --confirm delete, old versions and abandoned files that nothing kept needs.",
     ),
     "fsck": Entry(
         "inspect",
@@ -82,12 +84,12 @@ ENTRIES = {
     "pipeline": Entry("pipeline", "app", "Load jobs on Spark."),
     "spark-shell": Entry("pipeline", "spark_shell", "A Python shell with `spark`, `graph` and one SQL view per type."),
     "backup": Entry(
-        "copying",
+        "backup",
         "backup",
         "Copy the graph with all its branches, tags and kept versions, or what is new since the last copy there.",
     ),
     "clone": Entry(
-        "copying", "clone", "Make a graph of its own from another one, with its branches, tags and kept versions."
+        "backup", "clone", "Make a graph of its own from another one, with its branches, tags and kept versions."
     ),
     "version": Entry("version", "version", "Print the version of the program and of the storage format."),
 }

@@ -104,7 +104,7 @@ class Maintenance:
         Tags, merge bases and unfinished writes keep what they need. `grace` replaces both the hour that superseded
         versions stay and the seven days that unpublished files do. `progress` is called with `omnigraph.Progress`.
         """
-        if keep is not None and keep < _FEW:
+        if keep is not None and 0 < keep < _FEW:
             warnings.warn(
                 f"keeping {keep} versions leaves little to travel back to; 10 is recommended", UserWarning, stacklevel=3
             )

@@ -33,7 +33,7 @@ from omnigraph.write.export import export_rows
 
 def read_rows(graph: LocalGraph, request: ReadRows, _: Listener | None) -> pa.Table:
     """All rows of a type."""
-    return _public_rows(graph, graph.repository.resolve(request.at), request.table_key, where=None)
+    return rows_of_state(graph, graph.repository.resolve(request.at), request.table_key)
 
 
 def read_entity(graph: LocalGraph, request: ReadEntity, _: Listener | None) -> dict[str, Any] | None:
@@ -41,7 +41,7 @@ def read_entity(graph: LocalGraph, request: ReadEntity, _: Listener | None) -> d
     state = graph.repository.resolve(request.at)
     entity = graph.store.catalog(state.schema_hash).entity(request.table_key)
     wanted = in_list("id", [id_text(entity, request.entity_id)])
-    found: list[dict[str, Any]] = _public_rows(graph, state, request.table_key, where=wanted).to_pylist()
+    found: list[dict[str, Any]] = rows_of_state(graph, state, request.table_key, where=wanted).to_pylist()
     return found[0] if found else None
 
 
@@ -104,7 +104,8 @@ def _blob(graph: LocalGraph, request: GetBlob | StatBlob) -> tuple[bytes | None,
     return found, state.head
 
 
-def _public_rows(graph: LocalGraph, state: ManifestState, table_key: str, *, where: str | None) -> pa.Table:
+def rows_of_state(graph: LocalGraph, state: ManifestState, table_key: str, *, where: str | None = None) -> pa.Table:
+    """Rows of a type in a state that was resolved before, with public property names."""
     entity = graph.store.catalog(state.schema_hash).entity(table_key)
     entry = state.snapshot.table(entity.table_key)
     names = {p.column: p.name for p in entity.properties}

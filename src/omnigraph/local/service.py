@@ -49,7 +49,7 @@ TOPICS: Mapping[str, str] = {
             "EnsureIndices", "GetIndexStatus", "OptimizeTables", "BackUp", "RepairGraph", "CheckGraph", "GetStats",
             "CleanUp", "RunRecovery", "DiscardIntent", "AuditRecovery", "ListIntents",
         ),
-        "upkeep",
+        "maintenance",
     ),
     **dict.fromkeys(
         (

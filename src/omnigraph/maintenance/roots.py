@@ -109,7 +109,7 @@ def find_roots(repository: Repository, retention: Retention, now: dt.datetime) -
                 roots.ended.append(branch)
         roots.manifests[location] = history
         roots.natives[location] = branch.native_branch
-        _read_states(repository, branch, history, roots)
+        _read_states(repository, branch, history, roots, is_claimed=is_claimed)
     _keep_intents(repository, roots)
     _take_over_lists(repository, roots)
     return roots
@@ -195,14 +195,19 @@ def _ended(
     return ManifestHistory(kept, frozenset(history.files.keys() - kept), history.files)
 
 
-def _read_states(repository: Repository, branch: Branch, history: ManifestHistory, roots: Roots) -> None:
+def _read_states(
+    repository: Repository, branch: Branch, history: ManifestHistory, roots: Roots, *, is_claimed: bool
+) -> None:
     location = manifest_path(branch.native_branch)
     files = roots.manifest_files.setdefault(location, {})
     lineage: frozenset[str] | None = None
     for version in sorted(history.files, reverse=True):
         found = _state(repository, branch, version)
         if found is None:
-            _require_dispensable(repository, branch, version, history)
+            # One version of a branch that its creator has not claimed becomes nobody's when it cannot be read: creating
+            # ends with reading. A store that was away and came back may hold half of one.
+            if is_claimed or len(history.files) > 1:
+                _require_dispensable(repository, branch, version, history)
             continue
         state, files[version] = found
         if lineage is None:

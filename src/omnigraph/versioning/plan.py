@@ -23,6 +23,7 @@ from omnigraph.storage.decode import (
     as_native_branch,
     as_number,
     as_object,
+    as_optional_commit_id,
     as_optional_text,
     as_schema_hash,
     as_table_key,
@@ -37,7 +38,7 @@ from omnigraph.storage.tail import EMPTY_TAIL, Tail
 from omnigraph.versioning.adopted_state import NO_GRAFT, Graft, graft_from_json, graft_to_json
 from omnigraph.versioning.snapshot import TableEntry, parse_changes
 
-PLAN_FORMAT = 1
+PLAN_FORMAT = 2
 MAX_SERIALISED_IDS = 10_000
 UNSTAGED = 0
 """The staged version of a change that the publisher stages itself, once it knows what it is published with."""
@@ -176,6 +177,7 @@ def plan_to_json(plan: PublishPlan) -> dict[str, Any]:
         "schema_hash": plan.schema_hash,
         "op_class": plan.op_class,
         "message": plan.message,
+        "expect_head": plan.expect_head,
         "idempotency_key": plan.idempotency_key,
         "rebase_updates": plan.rebase_updates,
         "staged_at": plan.staged_at,
@@ -213,6 +215,7 @@ def plan_from_json(value: Any, what: str = "a publish plan") -> PublishPlan:
             op_class=op_class,
             actor=as_optional_text(value["actor"], "an actor"),
             message=as_optional_text(value["message"], "a message"),
+            expect_head=as_optional_commit_id(value.get("expect_head")),  # format 1 had none
             idempotency_key=as_optional_text(value["idempotency_key"], "an idempotency key"),
             rebase_updates=as_flag(value["rebase_updates"], "a flag"),
             staged_at=as_number(value["staged_at"], "a time"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -185,7 +185,12 @@ def test_a_plan_survives_serialisation(local_graph: Graph) -> None:
         ValuesAbsent("node:N", ("a", "b"), (("1", "2"), ("3", "4")), ("x",)),
         CardinalityWithin("edge:E", 1, None, (("a", 2),)), Unmoved("node:M"),
     )  # fmt: skip
-    plan = replace(plan, requirements=requirements, has_intent=True)
+    plan = replace(
+        plan, requirements=requirements, has_intent=True, actor="act-ann", message="why", idempotency_key="k-1",
+        expect_head=plan.base_head, staged_at=1.5,
+    )  # fmt: skip
+    given = {each.name for each in fields(plan) if getattr(plan, each.name) in (None, (), {}, 0, "")}
+    assert given <= {"native_branch", "graft", "recovery_for_actor"}, "every field of a plan has a value here"
     assert plan_from_json(json.loads(json.dumps(plan_to_json(plan)))) == plan
     many = replace(plan, requirements=(KeysAbsent("node:N", tuple(map(str, range(20_000)))),))
     assert plan_from_json(json.loads(json.dumps(plan_to_json(many)))).requirements == (Unmoved("node:N"),), (
