@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.cli.formats import cell_text
 from omnigraph.cli.output import clean, count_text, print_line, print_table
-from omnigraph.json_values import json_value
 
 if TYPE_CHECKING:
     from omnigraph.api.changes import EntityChange
@@ -15,11 +14,6 @@ if TYPE_CHECKING:
     from omnigraph.api.results import MutationResult
 
 MARKS = {"insert": "+", "update": "~", "delete": "-"}
-
-
-def change_json(change: EntityChange) -> dict[str, Any]:
-    """A change with values that JSON can carry."""
-    return {name: json_value(value) for name, value in change.as_dict().items()}
 
 
 def print_changes(changes: Iterable[EntityChange]) -> dict[str, int]:

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-    from omnigraph.api.commits import GraphCommit, Tag
 
 _UNBOUNDED = 1_000_000
 
@@ -86,34 +85,6 @@ def time_text(microseconds: int) -> str:
     """A moment as people read it, in UTC."""
     moment = dt.datetime.fromtimestamp(microseconds / 1_000_000, dt.UTC)
     return moment.strftime("%Y-%m-%d %H:%M:%S")
-
-
-def commit_json(commit: GraphCommit) -> dict[str, Any]:
-    """A commit as every command shows it. `created_at` is in microseconds since the epoch."""
-    return {
-        "graph_commit_id": commit.graph_commit_id,
-        "graph_branch": commit.manifest_branch,
-        "graph_manifest_version": commit.manifest_version,
-        "parent_commit_id": commit.parent_commit_id,
-        "merged_parent_commit_id": commit.merged_parent_commit_id,
-        "actor_id": commit.actor_id,
-        "created_at": commit.created_at,
-        "kind": commit.kind,
-        "op_class": commit.op_class,
-        "message": commit.message,
-        "recovery_for_actor": commit.recovery_for_actor,
-    }
-
-
-def tag_json(tag: Tag) -> dict[str, Any]:
-    """A tag as every command shows it."""
-    return {
-        "name": tag.name,
-        "graph_commit_id": tag.graph_commit_id,
-        "graph_branch": tag.branch,
-        "graph_manifest_version": tag.manifest_version,
-        "created_at": tag.created_at,
-    }
 
 
 def count_text(number: int, noun: str) -> str:

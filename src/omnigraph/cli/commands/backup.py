@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from omnigraph.api.json_shapes import copy_json
 from omnigraph.cli import interrupts, options
 from omnigraph.cli.failures import FAILED
 from omnigraph.cli.output import clean, note, print_json, print_line, size_text
@@ -55,7 +56,7 @@ def _unfinished(target: str) -> str:
 
 def _print(report: CopyReport, done: str, *, json: bool) -> None:
     if json:
-        print_json(_json(report))
+        print_json(copy_json(report))
     else:
         for problem in report.problems:
             note(f"{problem.where}: {problem.message}")
@@ -65,16 +66,3 @@ def _print(report: CopyReport, done: str, *, json: bool) -> None:
         )
     if not report.is_clean:
         raise typer.Exit(FAILED)
-
-
-def _json(report: CopyReport) -> dict[str, Any]:
-    return {
-        "source": report.source,
-        "target": report.target,
-        "objects_copied": report.objects_copied,
-        "bytes_copied": report.bytes_copied,
-        "objects_skipped": report.objects_skipped,
-        "objects_removed": report.objects_removed,
-        "clean": report.is_clean,
-        "problems": [{"check": p.check, "where": p.where, "message": p.message} for p in report.problems],
-    }

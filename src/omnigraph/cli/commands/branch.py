@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from omnigraph.api.json_shapes import merge_json
 from omnigraph.cli import completion, options
 from omnigraph.cli.changes_text import conflict_count, print_conflicts
 from omnigraph.cli.commands.undo import print_restored
 from omnigraph.cli.failures import FAILED
-from omnigraph.cli.output import clean, commit_json, note, print_json, print_line
+from omnigraph.cli.output import clean, note, print_json, print_line
 from omnigraph.cli.progress import spinner
 from omnigraph.errors import MergeConflict
 
 if TYPE_CHECKING:
     from omnigraph.api.conflicts import Conflict
-    from omnigraph.api.results import MergeResult
     from omnigraph.graph import Graph
 
 app = options.group("Lines of history that do not disturb each other.")
@@ -166,7 +166,7 @@ def merge(
         raise typer.Exit(FAILED) from error
     _keep(graph, conflicts, result.open_conflicts)
     if json:
-        print_json(_merge_json(result, actor))
+        print_json(merge_json(result, actor))
         return
     print_conflicts(result.conflicts)
     if dry_run and result.open_conflicts:
@@ -194,17 +194,3 @@ def _strategy(given: list[str]) -> str | dict[str, str] | None:
     if everywhere:
         return everywhere[0]
     return dict(word.split("=", 1) for word in given) or None
-
-
-def _merge_json(result: MergeResult, actor: str | None) -> dict[str, Any]:
-    return {
-        "source": result.source,
-        "target": result.target,
-        "outcome": result.outcome,
-        "base_commit_id": result.base_commit_id,
-        "conflicts": [c.as_dict() for c in result.conflicts],
-        "commit": commit_json(result.commit) if result.commit else None,
-        "actor_id": actor,
-        "branch_deleted": result.branch_deleted,
-        "branch_delete_error": result.branch_delete_error,
-    }

@@ -6,9 +6,10 @@ from typing import Annotated
 
 import typer
 
+from omnigraph.api.json_shapes import block_json
 from omnigraph.cli import options
-from omnigraph.cli.changes_text import change_json, print_changes
-from omnigraph.cli.output import clean, commit_json, print_json, print_line
+from omnigraph.cli.changes_text import print_changes
+from omnigraph.cli.output import clean, print_json, print_line
 
 app = options.group("What each commit of a branch changed, in order.")
 
@@ -38,13 +39,7 @@ def poll(
         ops=options.wanted_ops(op),
     )  # fmt: skip
     if json:
-        blocks = [
-            {
-                "commit": commit_json(b.commit), "schema_changed": b.schema_changed,
-                "changes": [change_json(c) for c in b.changes],
-            }
-            for b in feed
-        ]  # fmt: skip
+        blocks = [block_json(block) for block in feed]
         print_json({"blocks": blocks, "cursor": feed.cursor, "caught_up": feed.caught_up})
         return
     for block in feed:

@@ -6,9 +6,10 @@ from typing import Annotated
 
 import typer
 
+from omnigraph.api.json_shapes import change_json, commit_json
 from omnigraph.cli import options
-from omnigraph.cli.changes_text import change_json, print_changes, summary
-from omnigraph.cli.output import clean, commit_json, print_json, print_line, print_table, time_text
+from omnigraph.cli.changes_text import print_changes, summary
+from omnigraph.cli.output import clean, print_json, print_line, print_table, time_text
 
 app = options.group("What was published, when and by whom.")
 

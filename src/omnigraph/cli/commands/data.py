@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from omnigraph.api.json_shapes import commit_json, snapshot_json
 from omnigraph.cli import options
-from omnigraph.cli.output import clean, commit_json, print_json, print_line, print_table
+from omnigraph.cli.output import clean, print_json, print_line, print_table
 from omnigraph.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from omnigraph.graph import Graph
-    from omnigraph.versioning.snapshot import Snapshot
+    pass
 
 
 def init(
@@ -83,7 +83,7 @@ def snapshot(
     graph = options.open_to_read(uri, store)
     found = options.snapshot_of(graph, branch, at)
     if json:
-        print_json(_snapshot_json(graph, found))
+        print_json(snapshot_json(found, graph.internal_schema_version))
         return
     print_line(f"branch           {clean(found.branch)}")
     print_line(f"manifest version {found.version}")
@@ -93,29 +93,6 @@ def snapshot(
     entries = [found.tables[key] for key in sorted(found.tables, key=_nodes_first)]
     rows = [(*e.table_key.split(":", 1), e.table_version, e.row_count) for e in entries]
     print_table(["kind", "type", "version", "entities"], rows)
-
-
-def _snapshot_json(graph: Graph, found: Snapshot) -> dict[str, Any]:
-    datasets = []
-    for key in sorted(found.tables, key=_nodes_first):
-        entry = found.tables[key]
-        kind, _, name = key.partition(":")
-        datasets.append(
-            {
-                "entity_kind": kind,
-                "type_name": name,
-                "dataset_path": entry.location,
-                "published_dataset_version": entry.table_version,
-                "entity_count": entry.row_count,
-            }
-        )
-    return {
-        "graph_branch": found.branch,
-        "graph_manifest_version": found.version,
-        "internal_schema_version": graph.internal_schema_version,
-        "graph_commit_id": found.commit_id,
-        "datasets": datasets,
-    }
 
 
 def _nodes_first(table_key: str) -> tuple[bool, str]:

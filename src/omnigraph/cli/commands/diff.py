@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
+from omnigraph.api.json_shapes import change_json
 from omnigraph.cli import completion, options
-from omnigraph.cli.changes_text import change_json, print_changes, print_stat, stat_of, summary
+from omnigraph.cli.changes_text import print_changes, print_stat, stat_of, summary
 from omnigraph.cli.output import print_json, print_line
 
 

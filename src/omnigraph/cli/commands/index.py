@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from omnigraph.api.json_shapes import indexes_json
 from omnigraph.cli import options
 from omnigraph.cli.output import print_json, print_line, print_table
 
@@ -26,7 +26,7 @@ def status(
     graph = options.open_to_read(uri, store)
     found = graph.maintenance.index_status(branch or "main")
     if json:
-        print_json({"uri": graph.uri, "branch": branch or "main", "indexes": _json(found)})
+        print_json({"uri": graph.uri, "branch": branch or "main", "indexes": indexes_json(found)})
     else:
         _print(found)
 
@@ -47,14 +47,12 @@ def build(
     report = graph.maintenance.ensure_indices(branch or "main", actor, engine=engine.value)
     commit = report.commit.graph_commit_id if report.commit is not None else None
     if json:
-        print_json({"uri": graph.uri, "branch": branch or "main", "commit": commit, "indexes": _json(report.indexes)})
+        print_json(
+            {"uri": graph.uri, "branch": branch or "main", "commit": commit, "indexes": indexes_json(report.indexes)}
+        )
         return
     _print(report.indexes)
     print_line(f"commit {commit}" if commit else "nothing to build")
-
-
-def _json(found: tuple[IndexStatus, ...]) -> list[dict[str, Any]]:
-    return [asdict(each) for each in found]
 
 
 def _print(found: tuple[IndexStatus, ...]) -> None:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from omnigraph.api.json_shapes import load_json
 from omnigraph.cli import completion, interrupts, options
 from omnigraph.cli import file_options as files
 from omnigraph.cli.failures import MAX_SHOWN, listing
-from omnigraph.cli.output import commit_json, count_text, note, print_json, print_line
+from omnigraph.cli.output import count_text, note, print_json, print_line
 from omnigraph.cli.progress import shown_progress
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ def load(
 
         write_rejects(rejects, result.rejected)
     if json:
-        print_json(_load_json(graph, result, actor))
+        print_json(load_json(graph.uri, result, actor))
     else:
         _print_load(graph, result)
 
@@ -183,25 +184,6 @@ def _edge_file(text: str) -> Any:
     if not (colon and comma and source and target) or "/" in columns:
         return text
     return EdgeFile(path, source, target)
-
-
-def _load_json(graph: Graph, result: LoadResult, actor: str | None) -> dict[str, Any]:
-    return {
-        "uri": graph.uri,
-        "branch": result.branch,
-        "mode": result.mode,
-        "base_branch": result.base_branch,
-        "branch_created": result.branch_created,
-        "nodes": [{"name": name, "entities_loaded": count} for name, count in result.nodes.items()],
-        "edges": [{"name": name, "entities_loaded": count} for name, count in result.edges.items()],
-        "total_entities": result.total_entities,
-        "actor_id": actor,
-        "dry_run": result.dry_run,
-        "rejected": [each.as_dict() for each in result.rejected],
-        "duplicates": dict(result.duplicates),
-        "sniffed": {path: dict(found) for path, found in result.sniffed.items()},
-        "commit": None if result.commit is None else commit_json(result.commit),
-    }
 
 
 def _print_load(graph: Graph, result: LoadResult) -> None:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from omnigraph.api.json_shapes import commit_json
 from omnigraph.cli import options
 from omnigraph.cli.dag import Node, Row, draw, newest_first, without
-from omnigraph.cli.output import clean, commit_json, print_json, print_styled, time_text
+from omnigraph.cli.output import clean, print_json, print_styled, time_text
 from omnigraph.errors import NotFound
 
 if TYPE_CHECKING:

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from omnigraph.api.json_shapes import cleanup_json, tables_json
 from omnigraph.cli import interrupts, options
 from omnigraph.cli.output import count_text, print_json, print_line, print_table, size_text
 from omnigraph.cli.progress import shown_progress
 from omnigraph.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from omnigraph.api.reports import CleanupReport, PendingIndex, TableCleanupStats, TableOptimizeStats
+    from omnigraph.api.reports import CleanupReport, PendingIndex, TableOptimizeStats
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _DURATION = re.compile(r"(\d{1,9})([smhdw])")
@@ -66,7 +64,9 @@ def optimize(
         )
     commit = report.commit.graph_commit_id if report.commit is not None else None
     if json:
-        print_json({"uri": graph.uri, "branch": report.branch, "commit": commit, "datasets": _datasets(report.tables)})
+        print_json(
+            {"uri": graph.uri, "branch": report.branch, "commit": commit, "datasets": tables_json(report.tables)}
+        )
         return
     if dry_run:
         print_table(["table", "due"], [(t.table_key, ", ".join(t.due) or "-") for t in report.tables])
@@ -128,7 +128,7 @@ def cleanup(
         report = graph.maintenance.cleanup(keep, age, confirm, patience, force=force, progress=progress)
     if json:
         policy = {"keep_versions": keep, "older_than_secs": _seconds(age), "grace_secs": _seconds(patience)}
-        print_json({"uri": graph.uri, **policy, **_json(report)})
+        print_json({"uri": graph.uri, **policy, **cleanup_json(report)})
     else:
         _print(report)
     if any(table.error for table in report.tables):
@@ -147,21 +147,6 @@ def duration_of(text: str | None) -> dt.timedelta | None:
 
 def _seconds(value: dt.timedelta | None) -> int | None:
     return None if value is None else int(value.total_seconds())
-
-
-def _datasets(tables: Iterable[TableOptimizeStats | TableCleanupStats]) -> list[dict[str, Any]]:
-    found = [asdict(table) for table in tables]
-    return [{"type_key": table.pop("table_key"), **table} for table in found]
-
-
-def _json(report: CleanupReport) -> dict[str, Any]:
-    return {
-        "confirm": report.confirmed,
-        "manifest_versions_removed": report.manifest_versions_removed,
-        "objects_removed": report.objects_removed,
-        "bytes_removed": report.bytes_removed,
-        "datasets": _datasets(report.tables),
-    }
 
 
 def _print(report: CleanupReport) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from omnigraph.api.json_shapes import mutation_json
 from omnigraph.cli import options
 from omnigraph.cli.changes_text import print_mutation
 from omnigraph.cli.commands.load import IfCommit, Key, Message, Where
 from omnigraph.cli.commands.query import File, Name, Params, ParamsFile, Text, query_params, query_source
-from omnigraph.cli.output import commit_json, print_json
+from omnigraph.cli.output import print_json
 
 
 def mutate(
@@ -35,12 +36,6 @@ def mutate(
         message=message, idempotency_key=key,
     )  # fmt: skip
     if json:
-        print_json(
-            {
-                "branch": branch, "query_name": result.query_name, "affected_nodes": result.affected_nodes,
-                "affected_edges": result.affected_edges, "actor_id": actor, "replayed": result.replayed,
-                "commit": None if result.commit is None else commit_json(result.commit),
-            }
-        )  # fmt: skip
+        print_json(mutation_json(result, actor))
         return
     print_mutation(result, actor)

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from omnigraph.api.json_shapes import commit_json
 from omnigraph.cli import interrupts, options
 from omnigraph.cli.commands.load import DedupeEdges, IfCommit, IgnoreUnknown, Key
 from omnigraph.cli.failures import FAILED
-from omnigraph.cli.output import commit_json, count_text, note, print_json, print_line
+from omnigraph.cli.output import count_text, note, print_json, print_line
 from omnigraph.cli.progress import shown_progress
 from omnigraph.errors import InvalidArgument
 

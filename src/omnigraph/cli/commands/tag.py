@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
+from omnigraph.api.json_shapes import tag_json
 from omnigraph.cli import completion, options
-from omnigraph.cli.output import print_json, print_line, print_table, tag_json, time_text
+from omnigraph.cli.output import print_json, print_line, print_table, time_text
 
 app = options.group("Names for states of the graph that should last.")
 Name = Annotated[

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from omnigraph.api.json_shapes import pick_json, restore_json
 from omnigraph.cli import completion, options
 from omnigraph.cli.changes_text import conflict_count, print_conflicts
 from omnigraph.cli.failures import FAILED
-from omnigraph.cli.output import clean, commit_json, note, print_json, print_line
+from omnigraph.cli.output import clean, note, print_json, print_line
 from omnigraph.errors import MergeConflict
 
 if TYPE_CHECKING:
@@ -127,15 +128,7 @@ def restore(
 def print_restored(result: RestoreResult, what: str, *, dry_run: bool, json: bool) -> None:
     """How many rows of each type were written and removed."""
     if json:
-        print_json(
-            {
-                "branch": result.target,
-                "outcome": result.outcome,
-                "written": dict(result.written),
-                "removed": dict(result.removed),
-                "commit": commit_json(result.commit) if result.commit else None,
-            }
-        )
+        print_json(restore_json(result))
         return
     for key in sorted({*result.written, *result.removed}):
         print_line(f"{clean(key):<24} {result.written.get(key, 0):>8} written {result.removed.get(key, 0):>8} removed")
@@ -159,7 +152,7 @@ def _with_conflicts(attempt: Callable[[], MergeResult], *, json: bool) -> MergeR
 
 def _print_merged(result: MergeResult, verb: str, done: str, *, dry_run: bool, json: bool) -> None:
     if json:
-        print_json(_json(result))
+        print_json(pick_json(result))
         return
     print_conflicts(result.conflicts)
     shown = f"{result.source} on {clean(result.target)}"
@@ -170,13 +163,3 @@ def _print_merged(result: MergeResult, verb: str, done: str, *, dry_run: bool, j
     else:
         commit = f": commit {result.commit.graph_commit_id}" if result.commit else ""
         print_line(f"{f'would {verb}' if dry_run else done} {shown}{commit}")
-
-
-def _json(result: MergeResult) -> dict[str, Any]:
-    return {
-        "source": result.source,
-        "target": result.target,
-        "outcome": result.outcome,
-        "conflicts": [conflict.as_dict() for conflict in result.conflicts],
-        "commit": commit_json(result.commit) if result.commit else None,
-    }
