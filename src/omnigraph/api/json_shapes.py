@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from omnigraph.api.changes import ChangeBlock, EntityChange
-from omnigraph.api.commits import GraphCommit, Tag
-from omnigraph.api.reports import CleanupReport, CopyReport, IndexStatus, TableCleanupStats, TableOptimizeStats
-from omnigraph.api.results import LoadResult, MergeResult, MutationResult, RestoreResult
 from omnigraph.json_values import json_value
+
+if TYPE_CHECKING:
+    from omnigraph.api.changes import ChangeBlock, EntityChange
+    from omnigraph.api.commits import GraphCommit, Tag
+    from omnigraph.api.reports import CleanupReport, CopyReport, IndexStatus, TableCleanupStats, TableOptimizeStats
+    from omnigraph.api.results import LoadResult, MergeResult, MutationResult, RestoreResult
 
 Json = dict[str, Any]
 
