@@ -20,7 +20,7 @@ from omnigraph import Graph
 PROGRAM = Path(sys.executable).with_name("omnigraph")
 SOURCES = sorted(Path(omnigraph.cli.__file__).parent.rglob("*.py"))
 HEAVY = ("lance", "pyarrow", "numpy", "obstore", "pyspark")
-MAY_BE_IMPORTED_AT_ONCE = ("omnigraph.cli", "omnigraph.errors", "omnigraph.json_values")
+MAY_BE_IMPORTED_AT_ONCE = ("omnigraph.cli", "omnigraph.errors", "omnigraph.json_values", "omnigraph.api.json_shapes")
 
 
 pytestmark = pytest.mark.processes
