@@ -104,8 +104,19 @@ class Durability:
                 begun = time.perf_counter()
                 _sync(rest.popleft())
                 was_quick = time.perf_counter() - begun < self._quick_seconds
-            if rest:
-                list(self._flushers.map(_sync, rest))
+            if rest and not self._sync_at_once(rest):
+                for path in rest:
+                    _sync(path)
+
+    def _sync_at_once(self, paths: Iterable[Path]) -> bool:
+        """Flush in threads; False where the interpreter ends and starts none."""
+        try:
+            flushes = [self._flushers.submit(_sync, path) for path in paths]
+        except RuntimeError:
+            return False
+        for flush in flushes:
+            flush.result()
+        return True
 
     def shutdown(self) -> None:
         """End the threads that flush."""

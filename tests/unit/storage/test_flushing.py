@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -80,3 +82,23 @@ def test_where_writing_cannot_be_begun_it_begins_with_the_flush(
 def test_a_file_that_is_gone_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="flushing to disk"):
         Durability(GraphRoot.parse(str(tmp_path)), enabled=True).sync_files(["gone/1", "gone/2"])
+
+
+def test_a_slow_disk_is_flushed_also_while_the_interpreter_ends(tmp_path: Path) -> None:
+    """It starts no threads then. A write that relied on them would try again until its deadline."""
+    code = """
+import atexit, sys
+from pathlib import Path
+from omnigraph.storage.durability import Durability
+from omnigraph.storage.layout import GraphRoot
+
+for name in ("a", "b", "c"):
+    (Path(sys.argv[1]) / name).write_text(name)
+
+@atexit.register
+def last_words():
+    Durability(GraphRoot.parse(sys.argv[1]), enabled=True, quick_seconds=0.0).sync_files(["a", "b", "c"])
+    print("flushed")
+"""
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "flushed\n", "")
