@@ -195,7 +195,7 @@ def test_there_is_no_channel_beside_sparks_own() -> None:
                 assert name.partition(".")[0] not in {"socket", "multiprocessing", "socketserver", "asyncio"}, path
                 if name == "pickle":
                     pickled.add(path.name)
-    assert pickled == {"task_runner.py", "staging.py", "selection.py", "source_checks.py"}
+    assert pickled == {"task_runner.py", "staging.py", "row_selection.py", "source_checks.py"}
 
 
 def test_slots_are_counted_without_a_context(spark: Any) -> None:
