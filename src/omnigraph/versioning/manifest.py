@@ -253,8 +253,7 @@ def _row(object_id: str, object_type: str, **columns: Any) -> Row:
 
 
 class RowWriter:
-    """Turns states into manifest rows. Caches the rows of unchanged pins and commits, which are most of each publish.
-    """
+    """Turns states into manifest rows. Caches the rows of unchanged pins and commits, which most rows are."""
 
     def __init__(self) -> None:
         self._kept: dict[Row, tuple[Row, ...]] = {}
