@@ -52,8 +52,7 @@ def begin_write() -> None:
 
 
 def calls_of_write() -> Mapping[str, int]:
-    """The calls since the last write began in this thread. A thread that publishes for others counts those calls too.
-    """
+    """The calls since the last write began in this thread. A thread that publishes for others counts those too."""
     return dict(_of_write.get() or {})
 
 

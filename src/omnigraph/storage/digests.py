@@ -107,8 +107,7 @@ def move_to_ledger(
 
 
 def _older(objects: ObjectStore, digests: Digests) -> Mapping[str, str]:
-    """The digests in the ledger of a pin. A lost ledger stops no write: `fsck` reports it, and files without a digest.
-    """
+    """The digests in the ledger of a pin. A lost one stops no write: `fsck` reports it, and files without a digest."""
     if digests.ledger is None:
         return {}
     try:

@@ -76,7 +76,7 @@ def _hashed(texts: pa.Array) -> Hashes:
     rows: Any = slice(None)
     for at in range(0, int(lengths.max(initial=0)), _WORD):
         left = lengths[rows] - at
-        if left.min() <= 0:  # only texts that are not yet hashed to their end: one very long text costs only its own words
+        if left.min() <= 0:  # only the texts with words left: a very long text costs its own words alone
             rows, left = np.arange(len(texts))[rows][left > 0], left[left > 0]
         # Bytes beyond the end of a text are shifted out of its last word.
         spare = _BITS[np.minimum(left, _WORD)]

@@ -134,8 +134,7 @@ class KeySets:
         return True
 
     def _ask_for(self, table: Table, files: dict[str, int], unknown: dict[str, int]) -> None:
-        """Start reading files that are looked up often, in the background, if that is cheap and all of the table fits.
-        """
+        """Start reading often used files in the background, if that is cheap and all of the table fits."""
         if _rows(table, files) > self._many or "://" in table.dataset.uri:
             return
         with self._lock:

@@ -37,8 +37,7 @@ def advisory_lock(root: GraphRoot, name: str, meanwhile: Callable[[], None] | No
 
 
 class LockFile:
-    """Content that a holder of a lock leaves in the lock's file for others. It may be lost, and is never partly there.
-    """
+    """Content that holders of a lock leave in its file for other processes. It may be lost, and is never partial."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -50,8 +49,7 @@ class LockFile:
 
 
 def read_lock_file(root: GraphRoot, name: str) -> bytes | None:
-    """Read the content of the lock file of `name`; None if there is none, or not all of it. The lock need not be held.
-    """
+    """Read the content of the lock file of `name`; None if it is empty or incomplete. The lock need not be held."""
     if not root.is_local:
         return None
     try:

@@ -292,8 +292,7 @@ class ManifestStore:
             )
 
     def _labelled(self, schema: pa.Schema, data: str, number: int, previous: str | None = None) -> pa.Schema:
-        """The schema of a version with its number and the digests of its data file and of the version file before it.
-        """
+        """The schema of a version with its number and the digests of its data file and of the previous version file."""
         if not self._digester.is_recording:
             return schema
         labels = {**(schema.metadata or {}), _DATA_DIGEST: str(self._digester.measure(data)), _NUMBER: str(number)}
@@ -347,7 +346,7 @@ class ManifestStore:
         return body is not None and not body.endswith(_MAGIC)
 
     def _refuse_foreign(self, location: str, error: StorageError) -> None:
-        """A manifest is missing or unreadable: raise `FormatUnsupported` if the root holds files of another omnigraph.
+        """Main's manifest is missing or unreadable: raise `FormatUnsupported` if another omnigraph's files are there.
         """
         if location == MANIFEST:
             for name in FOREIGN:

@@ -84,7 +84,7 @@ def difference(
 def differing_places(
     base: Table | None, head: Table | None, *, by_row_id: bool = False, few_rows: int | None = None
 ) -> tuple[RowPlaces, RowPlaces]:
-    """Positions of the rows that only the older version holds, and of those that only the newer one does. Reads no row.
+    """Positions of the rows that only the older version holds, and of those that only the newer one holds. Reads none.
     """
     if base is None or head is None or base.path != head.path:
         removed, added = (RowPlaces(tuple(table.fragments) if table else ()) for table in (base, head))
@@ -120,8 +120,7 @@ def _held(table: Table) -> dict[str, _Held]:
 def _masked(
     base: Table, head: Table, before: dict[str, _Held], after: dict[str, _Held]
 ) -> tuple[dict[int, np.ndarray], dict[int, np.ndarray]]:
-    """Positions, by fragment, of rows that were deleted and of rows that are visible again, in files of both versions.
-    """
+    """Positions, by fragment, of rows that were deleted and of rows that are back, in files of both versions."""
     gone: dict[int, np.ndarray] = {}
     came: dict[int, np.ndarray] = {}
     for file, old in before.items():
