@@ -346,8 +346,7 @@ class ManifestStore:
         return body is not None and not body.endswith(_MAGIC)
 
     def _refuse_foreign(self, location: str, error: StorageError) -> None:
-        """Main's manifest is missing or unreadable: raise `FormatUnsupported` if another omnigraph's files are there.
-        """
+        """Main's manifest is missing or unreadable: raise `FormatUnsupported` if the root is another omnigraph's."""
         if location == MANIFEST:
             for name in FOREIGN:
                 if self._objects.exists(name) or self._objects.list(f"{name}/"):
