@@ -118,8 +118,7 @@ def find_roots(repository: Repository, retention: Retention, now: dt.datetime) -
 
 
 def _take_over_lists(repository: Repository, roots: Roots) -> None:
-    """Count everything that a killed collector had condemned as given up, so that no grace period applies to it again.
-    """
+    """Count everything that a killed collector had condemned as given up: no grace period applies to it again."""
     for info in repository.store.objects.list(CONDEMNED):
         listed = read_deletion_lists(repository.store.objects, info.path)
         for pin in listed.pins:

@@ -84,8 +84,7 @@ def difference(
 def differing_places(
     base: Table | None, head: Table | None, *, by_row_id: bool = False, few_rows: int | None = None
 ) -> tuple[RowPlaces, RowPlaces]:
-    """Positions of the rows that only the older version holds, and of those that only the newer one does; reads none.
-    """
+    """Positions of the rows that only the older version holds, and of those that only the newer does. Reads none."""
     if base is None or head is None or base.path != head.path:
         removed, added = (RowPlaces(tuple(table.fragments) if table else ()) for table in (base, head))
         return removed, added

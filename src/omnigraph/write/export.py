@@ -89,8 +89,7 @@ def _chosen(catalog: Catalog, names: Sequence[str] | None) -> list[EntityType]:
 
 
 class _Source:
-    """Rows of a state by id, with public column names. When the next piece is requested, the previous one is written.
-    """
+    """Rows of a state by id, with public column names. A request for a piece means the previous one is written."""
 
     def __init__(self, store: GraphStore, state: ManifestState, phase: PhaseProgress) -> None:
         self._store = store

@@ -1,5 +1,4 @@
-"""Proposing a schema from files: types, nullability, likely keys and edges, each with a comment that gives the reason.
-"""
+"""Proposing a schema from files: types, nullability, likely keys and edges, with a comment on each reason."""
 
 from __future__ import annotations
 

@@ -87,8 +87,7 @@ def _load(txn: WriteTxn, request: LoadRequest) -> LoadResult:
 
 
 def _unmoved(intake: Intake, request: LoadRequest) -> list[Requirement]:
-    """Requirements by which this load is repeated when another write adds edges meanwhile, one of which may be equal.
-    """
+    """Requirements by which this load is repeated when another write, which may add equal edges, comes between."""
     keys = [key for key, mine in intake.gathered.items() if can_repeat(mine.entity)]
     return [Unmoved(key) for key in keys] if request.dedupe_edges and request.mode != OVERWRITE else []
 

@@ -67,8 +67,7 @@ class TableMerge:
         return taken | {i: self.composed[i] for i in ids if i in self.composed}
 
     def effect(self, store: TableStore, target: Table) -> ReplaceRows:
-        """Write the rows beside a target table. They come from another table, so they are written anew, by column name.
-        """
+        """Write the rows beside a target table: they come from another table, so columns are matched by name."""
         rows = self.rows
         fragments = write_rows(store, target, rows) if rows.num_rows else ()
         return ReplaceRows(self.replaced, fragments)

@@ -37,8 +37,7 @@ class Condition:
 
 
 class Overlay:
-    """Pending rows and removals of one table. A pending row replaces the stored row of its id; the last of an id wins.
-    """
+    """Pending rows and removals of one table. A pending row shadows the stored one of its id; the last one wins."""
 
     def __init__(self, base: Base, entity: EntityType, max_entities: int | None = None) -> None:
         self.entity = entity

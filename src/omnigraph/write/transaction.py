@@ -175,8 +175,7 @@ class WriteTxn:
         self, effects: Mapping[str, Effect], requirements: tuple[Requirement, ...], rebase_updates: bool,
         has_intent: bool, revived: Iterable[TableEntry], restored: Sequence[TableEntry], phase: PhaseProgress,
     ) -> PublishPlan:  # fmt: skip
-        """The plan with everything staged. If this raises, the intent is withdrawn, so that nothing is left to publish.
-        """
+        """The plan with everything staged. If this raises, the intent is withdrawn: nothing is left to publish."""
         graft = self._graft
         try:
             plan = self._prepared(effects, requirements, rebase_updates, has_intent, phase)

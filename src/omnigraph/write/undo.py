@@ -121,8 +121,7 @@ def restore_graph(
 
 
 def _whole(plan: MergePlan, ours: ManifestState) -> MergePlan:
-    """The plan with requirements that no table has moved: rows written meanwhile would not be of the requested state.
-    """
+    """The plan, requiring that no table has moved: rows written meanwhile are not of the requested state."""
     return replace(plan, requirements=[Unmoved(key) for key in sorted(ours.tables)])
 
 
