@@ -41,8 +41,8 @@ class ValueRange:
 
 @dataclass(frozen=True, slots=True)
 class IndexCost:
-    """What an index reads for some ranges, and the size of the whole column. `rows` is an upper bound of the rows
-    found.
+    """The cost of reading some ranges through an index, and the size of the whole column. `rows` is an upper bound of
+    the rows found.
     """
 
     index_bytes: int

@@ -31,7 +31,7 @@ LONG_TEXT = 128
 
 @dataclass(frozen=True, slots=True)
 class WantedIndex:
-    """An index that a schema asks for, on a physical column. `is_text`: of free text, which may be too long to sort."""
+    """An index that a schema declares, on a physical column. `is_text`: of free text, which may be too long to sort."""
 
     column: str
     kind: Kind

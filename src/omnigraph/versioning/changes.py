@@ -1,4 +1,4 @@
-"""What changed between two states, and the feed of what each commit of a branch changed.
+"""Changes between two states, and the feed of the changes in each commit of a branch.
 
 The cost depends on the size of the change: tables with equal content versions are not opened, and of the others only
 files that differ are read. A maintenance commit is an empty block. Blocks follow the first parents of a branch, so the
@@ -64,14 +64,14 @@ def changes_between(
 
 
 def changes_of(repository: Repository, commit: GraphCommit, wanted: ChangeFilter = EVERYTHING) -> list[EntityChange]:
-    """What one commit changed against its first parent."""
+    """The changes of one commit against its first parent."""
     return _told(repository, commit, wanted)[0]
 
 
 def _told(
     repository: Repository, commit: GraphCommit, wanted: ChangeFilter = EVERYTHING
 ) -> tuple[list[EntityChange], bool]:
-    """What one commit changed, and whether it changed the schema."""
+    """The changes of one commit, and whether it changed the schema."""
     if not has_changes(commit):
         return [], False
     with reclaimed_as_gap(commit):

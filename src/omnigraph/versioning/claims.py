@@ -64,7 +64,9 @@ def parse_branch(value: Any, path: str) -> Branch:
 
 @dataclass(frozen=True, slots=True)
 class ClaimStatus:
-    """What the objects of one generation say. A write counts on a branch that `is_open`, at or above its `floor`."""
+    """The status of one generation, from its objects. A write counts on a branch that `is_open`, at or above its
+    `floor`.
+    """
 
     name: str
     generation: int

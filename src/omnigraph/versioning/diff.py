@@ -1,4 +1,4 @@
-"""What changed in a table between two pins, row by row, with exact images of before and after.
+"""Changes of a table between two pins, row by row, with exact images of before and after.
 
 Both pins are read through the schema of their own state and converted to one shape, matched by property identity: a
 rename changes no row, and a property that one side does not have yet counts with its default. Merges need exactly that;
@@ -65,7 +65,7 @@ class TableDelta:
         return frozenset(self.old.keys() - self.new.keys())
 
     def op(self, entity_id: str) -> str:
-        """What happened to one of the ids."""
+        """The operation on one of the ids."""
         if entity_id not in self.old:
             return INSERT
         return UPDATE if entity_id in self.new else DELETE
@@ -100,7 +100,7 @@ def table_delta(
     store: GraphStore, base: Pinned | None, head: Pinned | None, shape: EntityType, *, exhaustive: bool = False,
     lineal: bool = False,
 ) -> TableDelta:  # fmt: skip
-    """What changed from one pin to another. Not `exhaustive`: only files that differ are read.
+    """The changes from one pin to another. Not `exhaustive`: only files that differ are read.
 
     `lineal`: the state of `head` descends from that of `base`, so that rows can be matched by their row ids as well.
     """

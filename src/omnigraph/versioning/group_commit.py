@@ -161,13 +161,13 @@ class CommitQueue:
 
 @dataclass(frozen=True, slots=True)
 class WriteSet:
-    """What a plan writes, and what it needs unchanged."""
+    """The ids, values and tables that a plan writes, and those that it needs unchanged."""
 
     own: frozenset[Hashable]
     kept: frozenset[Hashable]
 
     def conflicts_with(self, other: WriteSet) -> bool:
-        """Whether the order of two plans could matter."""
+        """Whether the order of two plans could change their outcome."""
         return not (
             self.own.isdisjoint(other.own) and self.own.isdisjoint(other.kept) and self.kept.isdisjoint(other.own)
         )

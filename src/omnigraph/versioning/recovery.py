@@ -124,7 +124,7 @@ class Recovery:
                 self._sweeping.release()
 
     def audit(self) -> list[RecoveryRecord]:
-        """What recovery has done so far, oldest first."""
+        """The audit of all recoveries so far, oldest first."""
         self._store.require_present()
         found = ((self._store.objects.get_json(i.path), i.path) for i in self._store.objects.list(AUDIT))
         rows = [parse_record(value, path) for value, path in found if value is not None]

@@ -317,7 +317,7 @@ class Repository:
 
     @contextmanager
     def reading(self, *states: ManifestState) -> Iterator[None]:
-        """Read tables of some states; files that cleanup has reclaimed meanwhile raise the error that says so."""
+        """Read tables of some states; raises the error for reclaimed states if cleanup has removed files meanwhile."""
         try:
             yield
         except MissingData as error:

@@ -1,4 +1,4 @@
-"""What a graph root offers to the layers above: tables, control objects, manifests, ids, clocks and settings."""
+"""Services of a graph root for the layers above: tables, control objects, manifests, ids, clocks and settings."""
 
 from __future__ import annotations
 

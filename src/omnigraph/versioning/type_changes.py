@@ -1,4 +1,4 @@
-"""What commits changed in one type, as pairs of pins from which a reader computes the changed rows itself."""
+"""The changes of commits in one type, as pairs of pins from which a reader computes the changed rows itself."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def key_columns(entity: EntityType) -> tuple[str, ...]:
 
 
 def is_fold_due(table: Table, entry: TableEntry) -> bool:
-    """True for the write that crossed a threshold. Further thresholds let another writer take over when that one
+    """True for the write that crossed a threshold; at later thresholds another writer takes over if its fold
     failed.
     """
     excess = len(table.uncovered_fragments) - FOLD_FRAGMENTS

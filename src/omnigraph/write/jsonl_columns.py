@@ -87,8 +87,7 @@ def _batch(entity: EntityType, lines: pa.Array, places: Places) -> Batch:
     sample = json.loads(lines[0].as_py())
     data = sample.get("data")
     given = data if isinstance(data, dict) else {}
-    # Members that the first line lacks, others will lack too: Arrow refuses the exceptions, so no line has to be
-    # searched.
+    # Members that the first line lacks are mostly absent in all: Arrow refuses the exceptions, so none are searched.
     likely = _schema(entity, given, has_data="data" in sample, has_id="id" in given)
     widest = _schema(entity, given, has_data=True, has_id=True)
     try:

@@ -144,7 +144,7 @@ class Joined:
 
 @dataclass(frozen=True, slots=True)
 class MergePlan:
-    """What a merge does to each table, and the conflicts that it met, decided or not."""
+    """The effects of a merge on each table, and the conflicts that it met, decided or not."""
 
     conflicts: Sequence[Conflict]
     merges: dict[str, TableMerge]
@@ -213,7 +213,7 @@ class Merging:
         return joined_constraints(entity, [added_constraints(side.entity, entity) for side in sides])
 
     def merge_of(self, table_key: str) -> TableMerge:
-        """What the merge does to one table."""
+        """The effect of the merge on one table."""
         return self._compared(table_key).merge
 
     def _changed(self, table_key: str, side: dict[str, Pinned]) -> bool:

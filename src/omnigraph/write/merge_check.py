@@ -46,7 +46,7 @@ class Changes(Protocol):
         ...
 
     def merge_of(self, table_key: str) -> TableMerge:
-        """What the merge does to the table."""
+        """The effect of the merge on the table."""
         ...
 
     def target(self, table_key: str) -> Table:

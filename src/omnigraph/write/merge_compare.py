@@ -48,7 +48,7 @@ class TableSides:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """What changed in a table on either side, what the merge does to it, and the conflicts met, resolved or not."""
+    """The changes of a table on either side, the effect of the merge on it, and the conflicts met, resolved or not."""
 
     ours: TableDelta
     theirs: TableDelta

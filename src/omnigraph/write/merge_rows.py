@@ -22,7 +22,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class TableMerge:
-    """What a merge does to one table of the target: rows taken as the source has them, composed rows, deletions."""
+    """The effect of a merge on one table of the target: rows taken as the source has them, composed rows, deletions."""
 
     entity: EntityType
     theirs: TableDelta

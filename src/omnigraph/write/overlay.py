@@ -139,7 +139,7 @@ class Overlay:
         return pa.array(list(self.removed), pa.string())
 
     def delta(self) -> TableDelta:
-        """What the statements do to the table, all together."""
+        """The combined effect of the statements on the table."""
         rows = self.pending()
         inserted, updated = rows.slice(0, 0), rows
         if self._fresh:

@@ -64,7 +64,7 @@ def _require_names(store: GraphStore, catalogs: Sequence[Catalog], request: Sche
 
 
 def plan_schema(repository: Repository, request: SchemaRequest, *, branch: str) -> SchemaChange:
-    """What applying a schema text would do. Of the data, only rows that a restore would bring back are counted."""
+    """Preview the steps of a schema text. Of the data, only rows that a restore would bring back are counted."""
     state = repository.head(branch)
     migration = plan_on(repository.store, state, request)
     digest = migration.digest(state.schema_hash)

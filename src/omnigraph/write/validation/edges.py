@@ -19,7 +19,7 @@ from omnigraph.write.validation.model import Base, TableDelta
 
 _MANY = 200_000
 _FEW_TIMES = 100
-"""A node is looked up among the nodes of the same write only if it has at most so many edges on average."""
+"""Up to this many edges per node, looking up all ends is cheaper than first making them distinct."""
 Deltas = Mapping[str, TableDelta]
 
 
@@ -74,7 +74,7 @@ def _distinct(column: pa.ChunkedArray, nodes: pa.Array | None) -> pa.Array:
     if len(nodes) * _FEW_TIMES < len(column):
         ids = pc.unique(column)
         return ids.filter(pc.invert(pc.is_in(ids, value_set=nodes)))
-    known = pc.is_in(column, value_set=nodes)  # looking ids up is cheaper than commit_queue them
+    known = pc.is_in(column, value_set=nodes)  # looking ids up is cheaper than making them distinct
     return pc.unique(column.slice(0, 0) if pc.all(known).as_py() else column.filter(pc.invert(known)))
 
 
