@@ -46,8 +46,7 @@ def copy_graph(
     repository: Repository, target: GraphRoot, *, fresh: bool = False, verify: bool = True,
     progress: Listener | None = None,
 ) -> CopyReport:  # fmt: skip
-    """Copy every kept version, branch and tag. `fresh` refuses a place that holds anything; else only new objects are
-    copied.
+    """Copy every kept version, branch and tag. `fresh` refuses a place that is not empty; else new objects are added.
 
     Writers of the source go on meanwhile: the copy is the source as it was when the copy began, or some moments later.
     """
@@ -131,9 +130,7 @@ def _is_state(path: str) -> bool:
 
 
 def _phase(info: _Object) -> int:
-    """The order of copying: files of states, the versions that name them, names of branches and tags, main's claim
-    last.
-    """
+    """The order of copying: files of states, versions that name them, names of branches and tags, main's claim last."""
     if info.path.startswith(f"{MANIFEST}/"):
         return int("/_versions/" in info.path)
     return 3 if info.path == claim_path(MAIN, 0) else 2

@@ -1,5 +1,4 @@
-"""The collector: finds the objects that the retained states of a graph need and deletes the rest, beside readers and
-writers.
+"""The collector: deletes all objects that the retained states of a graph do not need, beside readers and writers.
 
 Two phases. The condemned objects are first listed in `__gc/`, then the roots are read once more and everything they
 name is spared; only then are objects deleted. A process that revives old pins makes its root durable first and reads
@@ -100,9 +99,7 @@ def cleanup(
 
 
 def _close_deleted_branches(repository: Repository) -> None:
-    """Close the manifests of branches whose deleter was killed before it could, so that readers with open handles see
-    it.
-    """
+    """Close the manifests of branches whose deleter was killed before it could, so that open readers see their end."""
     for branch in repository.refs.every_incarnation():
         if not repository.claims.status(branch.native_branch).is_open:
             with contextlib.suppress(MissingData):  # collected

@@ -188,9 +188,7 @@ class Collector:
         return Deletions(MANIFESTS, tuple(doomed), versions=versions, unpublished=tuple(unpublished))
 
     def _manifest(self, location: str, history: ManifestHistory) -> tuple[list[ObjectInfo], list[ObjectInfo]]:
-        """The objects of one manifest to delete: those that its given-up versions name, and those that no version
-        names.
-        """
+        """The objects of one manifest to delete: those that its given-up versions name, and those without a name."""
         if not history.kept:
             # Without a claim, or without any version, it may be a branch that is just being created.
             everything = self._store.objects.list(f"{location}/")
@@ -248,10 +246,9 @@ class Collector:
                 self._repository.claims.raise_floor(native, max(history.given_up) + 1)
 
     def remove_in_order(self, parts: list[Deletions], phase: PhaseProgress | None = None) -> list[Deletions]:
-        """Delete manifests, then tables, then the rest, claims last. Where manifests cannot be deleted, nothing else
-        is:
+        """Delete manifests, then tables, then the rest, claims last.
 
-        a version that can be read has all its tables.
+        If manifests cannot be deleted, nothing else is: a version that can be read has all its tables.
         """
         manifests, *others = parts
         removed = [self.remove(manifests, phase)]
@@ -303,8 +300,8 @@ class Collector:
         return self.now - info.modified
 
     def spare(self, condemned: list[Deletions]) -> list[Deletions]:
-        """The condemned without objects that are needed since the first look at the roots: by new branches, tags,
-        commits, intents.
+        """The condemned without objects that new branches, tags, commits or intents need since the first look at the
+        roots.
         """
         again = find_roots(self._repository, self.retention, self.now)
         fresh = again.pins - self._roots.pins

@@ -34,8 +34,7 @@ Pin = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How much history to keep. A version is given up when it is beyond `keep` and older than `older_than`, where
-    given.
+    """How much history to keep: versions beyond `keep` and older than `older_than`, where given, are given up.
 
     `superseded_grace`: published objects are kept at least that long after something newer replaced them.
     `staging_grace`: objects that were never published, or that nothing names, are kept at least that long after they
@@ -239,8 +238,7 @@ def _state(repository: Repository, branch: Branch, version: int) -> tuple[Manife
 
 
 def _require_dispensable(repository: Repository, branch: Branch, version: int, history: ManifestHistory) -> None:
-    """Raise `CorruptGraph` if an unreadable version is to be kept: its needs are unknown, so nothing can be deleted
-    safely.
+    """Raise `CorruptGraph` if an unreadable version is to be kept: what it needs is unknown, so nothing can be deleted.
     """
     path = history.files[version].path
     if version not in history.kept or not repository.store.objects.exists(path):

@@ -50,8 +50,7 @@ class Digest:
 
 @dataclass(frozen=True, slots=True)
 class Digests:
-    """The recorded digests of a pin's files, by their paths below the table. `version` is of the pin's own version
-    file.
+    """The recorded digests of a pin's files, by their paths below the table. `version` is of its version file.
 
     Values are texts: most of them are only carried from one pin to the next.
     """

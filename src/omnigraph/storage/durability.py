@@ -68,9 +68,7 @@ class Durability:
         self._settled |= folders | fresh
 
     def sync_ahead(self, paths: Sequence[str]) -> None:
-        """Flush files that will have to be flushed soon, so that they are not flushed again then. Only for names that
-        are never reused.
-        """
+        """Flush files early, so that they need no flush later. Only for names that are never reused."""
         if not self._enabled:
             return
         self.sync_files(paths)

@@ -41,9 +41,7 @@ class ValueRange:
 
 @dataclass(frozen=True, slots=True)
 class IndexCost:
-    """The cost of reading some ranges through an index, and the size of the whole column. `rows` is an upper bound of
-    the rows found.
-    """
+    """The cost of reading some ranges through an index, and the size of the whole column. `rows` is an upper bound."""
 
     index_bytes: int
     lookups: int

@@ -57,7 +57,7 @@ _BLOCK_BYTES = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class ManifestVersion:
-    """One version of one manifest: its location, its number, the open handle. `damaged` names a newer file that was cut
+    """One version of one manifest: its location, number and open handle. `damaged` names a newer file that was cut
     short.
     """
 

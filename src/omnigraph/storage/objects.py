@@ -206,7 +206,7 @@ class ObjectStore:
         return self._head(path) is not None
 
     def _head(self, path: str) -> _Head | None:
-        """The store's answer about one object. Only the store's own "not found" makes it absent; other failures are
+        """The store's answer about one object. Only its own "not found" makes an object absent; other failures are
         raised.
         """
         if self._store is None or _TEMPORARY.search(path):

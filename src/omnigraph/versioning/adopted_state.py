@@ -1,5 +1,4 @@
-"""Pins and objects that a plan adopts without staging: pins of another branch, new or reshaped tables, a schema,
-commits.
+"""Pins and objects that a plan adopts without staging: pins of another branch, new or reshaped tables, a schema.
 
 A merge adopts the pins of tables that only its source changed, and copies the commits that only the source has. A
 schema change adopts the tables that it created or reshaped. All of it becomes visible with the plan's one swap.
@@ -19,8 +18,8 @@ from omnigraph.versioning.snapshot import TableEntry
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Graft:
-    """`adopted` entries come from another branch; `reshaped` ones were made from the branch's own pins, which must not
-    move.
+    """`adopted` entries come from another branch; `reshaped` ones were made from the branch's own pins, and from no
+    others.
 
     `removed` are keys of tables that are dropped and may be restored, `erased` those that are dropped for good.
     `renamed` maps the key of an entry to the key it had on the branch. `parted` are tables that the source changed and

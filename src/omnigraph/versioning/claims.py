@@ -64,9 +64,7 @@ def parse_branch(value: Any, path: str) -> Branch:
 
 @dataclass(frozen=True, slots=True)
 class ClaimStatus:
-    """The status of one generation, from its objects. A write counts on a branch that `is_open`, at or above its
-    `floor`.
-    """
+    """The status of one generation. A write counts on a branch that `is_open`, at or above its `floor`."""
 
     name: str
     generation: int
@@ -149,8 +147,7 @@ class Claims:
         return _status(name, generation, [p for p in parts if p is not None and int(p[1]) == generation])
 
     def status(self, native_branch: str | None) -> ClaimStatus:
-        """The status that decides whether a write on an incarnation counts; on a local disk the claim's owner is
-        checked too.
+        """The status that decides whether a write on an incarnation counts; on a local disk also by the claim's owner.
         """
         status = self.listed(native_branch)
         name, generation = status.name, status.generation

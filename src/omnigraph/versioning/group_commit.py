@@ -88,8 +88,8 @@ class CommitQueue:
     """Plans that wait for their turn at one branch, and small writes of this process that will soon be among them."""
 
     def __init__(self, wait: float, near: float) -> None:
-        """`wait`: seconds that a publisher waits at most for others. `near`: seconds for which an announced write
-        counts as near.
+        """`wait`: seconds that a publisher waits for others at most. `near`: seconds for which an announced write
+        counts.
         """
         self._wait, self._near = wait, near
         self._waiting: list[Member] = []
@@ -126,16 +126,12 @@ class CommitQueue:
             self._none_left.notify_all()
 
     def wait_for_members(self, member: Member) -> None:
-        """Wait, for a bounded time, for announced writes that could share the member's commit: one commit costs the
-        same for many.
-        """
+        """Wait, for a bounded time, for announced writes that could share the member's commit."""
         with self._lock:
             self._none_left.wait_for(lambda: not self._is_member_near(member.authorship), self._wait)
 
     def _is_member_near(self, wanted: Authorship) -> bool:
-        """Whether an announced write may arrive soon. One announced long ago waits for something slow, such as an
-        embedding.
-        """
+        """Whether an announced write may arrive soon. One announced long ago waits for something slow: an embedding."""
         now = time.monotonic()
         return any(mine == wanted and now - begun < self._near for mine, begun in self._announced.values())
 

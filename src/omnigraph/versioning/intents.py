@@ -97,11 +97,10 @@ class Intents:
         hit(Point.INTENT_COMPLETED)
 
     def hold(self, commit_id: str) -> None:
-        """Ensure that this process owns the intent for a while yet: called before each swap and before a failure is
-        reported.
+        """Ensure that this process owns the intent for a while yet: before each swap, and before reporting a failure.
 
-        Within half a lease no other process can have taken it over. Later this puts the next lease, which also renews
-        it for long jobs; if that put is lost to another process, the intent is.
+        Within half a lease no other process can have taken it over. After that this puts the next lease, which also
+        renews it for long jobs. Raises `PlanExpired` when another process owns the intent.
         """
         # A long job renews its lease from a thread of its own: two renewals at once would look like two owners.
         with self._renewing:

@@ -155,9 +155,7 @@ def _parse_state(rows: pa.Table, known: ManifestState | None) -> _StateParser:
 
 
 class _Pins(dict[str, TableEntry]):
-    """The pins of a version. Every type of the schema has one, so a missing one is reported as damage wherever it is
-    read.
-    """
+    """The pins of a version. Every type of the schema has one, so each read of a missing one reports damage."""
 
     def __missing__(self, table_key: str) -> TableEntry:
         raise CorruptGraph(

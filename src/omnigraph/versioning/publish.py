@@ -107,9 +107,7 @@ class Publisher:
         return commit
 
     def _publish_among_others(self, tip: BranchHead, plan: PublishPlan) -> GraphCommit:
-        """Publish the plan, with all waiting ones that can share its commit, unless the group of an earlier turn
-        included it.
-        """
+        """Publish the plan with all waiting ones that can share its commit, unless an earlier group included it."""
         member = tip.commit_queue.enqueue(plan)
         try:
             with tip.turn_here():
@@ -195,8 +193,7 @@ class Publisher:
             except (StoreReplaced, StagedDataGone):
                 raise
             except BranchGone:
-                # The version that was swapped in does not count, and readers that look at the manifest only must not
-                # see it.
+                # The version that was swapped in does not count, and readers of the manifest alone must not see it.
                 with contextlib.suppress(StorageError, PublishContention):
                     self._close_in_turn(tip)
                 raise
@@ -285,8 +282,7 @@ class Publisher:
         return True
 
     def confirm(self, tip: BranchHead) -> None:
-        """Before an earlier commit is returned: require that the branch, and the state that holds the commit, are in
-        the store.
+        """Before an earlier commit is returned, require that its branch and the state that holds it are in the store.
         """
         self._require_standing(tip)
         tip.state()

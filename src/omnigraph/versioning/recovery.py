@@ -225,8 +225,7 @@ class Recovery:
         return self._close(files, header, ROLLED_BACK, self._record_rollback(header, reason), reason)
 
     def _record_rollback(self, header: dict[str, Any], reason: str) -> GraphCommit | None:
-        """Publish a commit that changes nothing, so that the branch's history shows the rollback; None without a
-        branch.
+        """Publish a commit that changes nothing, so that history shows the rollback; None without a branch.
 
         Its idempotency key lets two recoveries publish only one.
         """

@@ -39,8 +39,7 @@ class Refs:
         self._publisher = publisher
         self._claims = claims
         self._tags = tags
-        # A closed branch is recognised by its own manifest, so a name that was resolved once need not be looked up
-        # again.
+        # A closed branch is recognised by its own manifest, so a resolved name need not be looked up again.
         self._resolved: dict[str, Branch] = {}
 
     def tip(self, name: str) -> BranchHead:

@@ -292,9 +292,7 @@ class Repository:
         return VersionNotFound(f"{branch!r} has no version {version}; its newest is {head}")
 
     def require_kept(self, entries: Iterable[TableEntry], objects: Iterable[str] = ()) -> None:
-        """Refuse pins that a collector has condemned. A caller that revives pins makes its root durable first, then
-        calls this.
-        """
+        """Refuse pins that a collector has condemned. A caller that revives pins makes its root durable first."""
         wanted = {*(f"{e.location}@{e.staged_version}" for e in entries), *objects}
         for info in self.store.objects.list(CONDEMNED):
             condemned = read_deletion_lists(self.store.objects, info.path)

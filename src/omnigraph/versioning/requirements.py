@@ -75,8 +75,7 @@ def require_holds(store: GraphStore, plan: PublishPlan, state: ManifestState) ->
 
 
 def _require_graftable(plan: PublishPlan, state: ManifestState, moved: set[str], logically: set[str]) -> None:
-    """Raise if an adopted pin would replace one that moved by more than maintenance, or a reshaped pin one that moved
-    at all.
+    """Raise if an adopted pin would replace one that moved by more than maintenance, or a reshaped pin any moved one.
     """
     was = plan.graft.renamed
     adopted = {was.get(e.table_key, e.table_key) for e in plan.graft.adopted}

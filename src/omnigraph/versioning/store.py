@@ -106,9 +106,7 @@ def mint() -> str:
 
 
 def ticks() -> float:
-    """Seconds for measuring durations. They include the time while the machine is suspended, in which leases run out
-    too.
-    """
+    """Seconds for measuring durations, including the time of a suspended machine, in which leases run out too."""
     return time.clock_gettime(_CLOCK)
 
 
@@ -181,8 +179,7 @@ class GraphStore:
         return stamped
 
     def later(self, name: str, task: Callable[[], None]) -> None:
-        """Run maintenance after the call that made it due has returned, unless maintenance of that name is waiting or
-        running.
+        """Run maintenance after the call that made it due, unless maintenance of that name is waiting or running.
 
         The interpreter waits for it before it ends.
         """
@@ -193,8 +190,7 @@ class GraphStore:
                     self._due[name] = self._upkeep.submit(task)
 
     def wait_for_background_work(self, progress: Listener | None = None, *, quietly: bool = False) -> None:
-        """Return when no background work is left. `progress` gets an event for each table, if there is anything to wait
-        for.
+        """Return when no background work is left. `progress` gets an event for each table, if there is work.
 
         Raises the errors of that work, unless they are to be left to the next writer `quietly`.
         """

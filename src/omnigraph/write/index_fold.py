@@ -41,9 +41,7 @@ def key_columns(entity: EntityType) -> tuple[str, ...]:
 
 
 def is_fold_due(table: Table, entry: TableEntry) -> bool:
-    """True for the write that crossed a threshold; at later thresholds another writer takes over if its fold
-    failed.
-    """
+    """True for the write that crossed a threshold; at later thresholds another writer takes over a failed fold."""
     excess = len(table.uncovered_fragments) - FOLD_FRAGMENTS
     added = len(entry.changes.get("added", ())) or 1  # writes that shared a commit crossed the threshold together
     if excess > 0 and (excess - 1) % FOLD_STEP < added:
@@ -65,8 +63,7 @@ def _uncovered_rows(table: Table, entry: TableEntry) -> int:
 def fold_if_needed(
     repository: Repository, branch: str, native_branch: str | None, keys: Iterable[str], pool: TaskPool = LOCAL_POOL
 ) -> None:
-    """Schedule the folds that are due in the just written tables, for after the write. Lookups are correct without
-    them.
+    """Schedule the folds that are due in the just written tables, for after the write. Lookups do not need them.
 
     A `pool` sorts large tails, as a load leaves them.
     """

@@ -294,8 +294,7 @@ class Merging:
             self._tables[key] = replace(self._compared(key), merge=merge, conflicts=())
         adopted = [k for k in self._types if self._is_adoptable(k)]
         entries = tuple(replace(self._sides.theirs[self._types[k].type_id].entry, table_key=k) for k in adopted)
-        # Also tables that only the source changed, where the schemas differ so that its pin cannot replace the
-        # target's.
+        # Also tables that only the source changed, if the schemas differ so that its pin cannot replace the target's.
         written = {k: self.merge_of(k) for k in self._types if k not in adopted and self.theirs_changed(k)}
         written |= {k: compared.merge for k, compared in self._tables.items() if k not in adopted}
         merges = {k: m for k, m in written.items() if not m.is_empty}

@@ -148,9 +148,7 @@ def _arriving_edges(edge: EdgeType, end: End, changes: Changes, decisions: Decis
 
 
 def _standing_edges(edge: EdgeType, end: End, changes: Changes, decisions: Decisions, findings: Findings) -> None:
-    """The source deletes a node that an edge of the target names. Theirs: the edge is deleted too. Ours: the node
-    stays.
-    """
+    """The source deletes a node that an edge of the target names. Theirs: the edge goes too. Ours: the node stays."""
     if not changes.theirs_changed(end.node_key):
         return
     gone = _current(changes, findings, end.node_key).dropped

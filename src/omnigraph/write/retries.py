@@ -32,8 +32,7 @@ def serialize_preparation(store: GraphStore, is_small: bool) -> Iterator[None]:
 
 
 def retry_on_conflict(attempt: Callable[[bool], T], *, fresh_first: bool) -> T:
-    """Validate and stage again, a bounded number of times, for inserts and upserts, whose result is the same on a
-    branch that moved.
+    """Prepare inserts and upserts again, a bounded number of times: on a branch that moved their result is the same.
 
     An insert may begin with a state that is some seconds old, because the publish repeats its checks; if such a state
     refuses it, it is tried again on the newest.

@@ -123,9 +123,7 @@ class _Applying:
             self._changed.append(made)
 
     def _fitted(self, before: EntityType, after: EntityType, entry: TableEntry) -> Reshaped:
-        """The table of a type with what it needs to be that of another. Rows whose values are restored count as
-        changed.
-        """
+        """The table of a type with what it needs to be that of another. Restored values count as changed rows."""
         store, have = self._txn.store, self._with_restored(before, after)
         if self._is_hard(after):
             present = set(open_table(store, entry).schema.names)

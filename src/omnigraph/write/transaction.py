@@ -94,9 +94,7 @@ class WriteTxn:
         return open_table(self.store, self.entry(table_key))
 
     def announce_write(self, is_small: bool) -> AbstractContextManager[None]:
-        """Announce a small write for its whole duration, so that another publisher can wait for it and share its
-        commit.
-        """
+        """Announce a small write for its whole duration, so that a publisher can wait for it and share its commit."""
         if not is_small or not self._may_share:
             return nullcontext()
         return self._tip.commit_queue.announce_write((self._actor, self._kind, self._message, self.base.schema_hash))
@@ -128,9 +126,7 @@ class WriteTxn:
             self.repository.intents.withdraw(self.commit_id)
 
     def effect(self, table_key: str, rows: pa.Table, replaced: Sequence[str] = ()) -> Effect:
-        """The effect that removes the rows with some ids and adds rows. A few rows are written when the write is
-        staged.
-        """
+        """The effect that removes the rows with some ids and adds rows. A few rows are written at staging."""
         ids = tuple(replaced)
         if rows.num_rows <= _FEW_ROWS:
             return UnwrittenRows(ids, rows)
@@ -217,9 +213,7 @@ class WriteTxn:
         return self._graft.keys & self.base.tables.keys()
 
     def _withdraw(self, error: BaseException) -> None:
-        """Withdraw the intent of a write that stopped; if that is uncertain, so is the outcome, and `OutcomeUnknown` is
-        raised.
-        """
+        """Withdraw the intent of a write that stopped; raises `OutcomeUnknown` if that is uncertain."""
         if not self.repository.intents.withdraw(self.commit_id) and self._completing:
             raise OutcomeUnknown(self.commit_id) from error
 

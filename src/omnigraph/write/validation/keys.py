@@ -49,9 +49,7 @@ def check_keys(base: Base, delta: TableDelta, found: Findings) -> Iterator[Requi
 
 
 def check_uniques(base: Base, delta: TableDelta, found: Findings) -> Iterator[Requirement]:
-    """Check that no two rows, of this write or of the graph, hold equal values of a unique group. Nulls are never
-    equal.
-    """
+    """Check that no two rows, of this write or of the graph, share the values of a unique group. Nulls never match."""
     for group in delta.entity.uniques:
         yield from _check_unique(base, delta, group, found)
 
