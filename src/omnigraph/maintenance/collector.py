@@ -188,7 +188,7 @@ class Collector:
         return Deletions(MANIFESTS, tuple(doomed), versions=versions, unpublished=tuple(unpublished))
 
     def _manifest(self, location: str, history: ManifestHistory) -> tuple[list[ObjectInfo], list[ObjectInfo]]:
-        """The objects of one manifest to delete: those that its given-up versions name, and those without a name."""
+        """The objects of one manifest to delete: those of its given-up versions, and those that no version names."""
         if not history.kept:
             # Without a claim, or without any version, it may be a branch that is just being created.
             everything = self._store.objects.list(f"{location}/")

@@ -238,8 +238,7 @@ def _state(repository: Repository, branch: Branch, version: int) -> tuple[Manife
 
 
 def _require_dispensable(repository: Repository, branch: Branch, version: int, history: ManifestHistory) -> None:
-    """Raise `CorruptGraph` if an unreadable version is to be kept: what it needs is unknown, so nothing can be deleted.
-    """
+    """Raise `CorruptGraph` if an unreadable version is to be kept: its needs are unknown, so nothing can be deleted."""
     path = history.files[version].path
     if version not in history.kept or not repository.store.objects.exists(path):
         return  # another collector, by a later clock, has just deleted it: version files go first

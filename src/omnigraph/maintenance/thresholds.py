@@ -1,5 +1,4 @@
-"""Deciding from metadata whether to optimize: the fragments of a table and the coverage of its indexes. Reads no row.
-"""
+"""Deciding from metadata whether to optimize: a table's fragments and the coverage of its indexes. Reads no row."""
 
 from __future__ import annotations
 

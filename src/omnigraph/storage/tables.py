@@ -52,8 +52,7 @@ def segment_files(uuid: str, kind: str) -> list[str]:
 
 
 class SharedIndexes:
-    """Facts about index segments that all tables of a graph share: bounds of pages, and segments the session has read.
-    """
+    """Facts about index segments that a graph's tables share: bounds of pages, and segments the session has read."""
 
     def __init__(self, pages: IndexPages) -> None:
         self.pages = pages

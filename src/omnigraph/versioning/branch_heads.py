@@ -245,8 +245,7 @@ class BranchHead:
     def advance(
         self, state: ManifestState, opened: ManifestVersion, verified_at: float, rows: pa.Table | None = None
     ) -> None:
-        """Remember what this process has just published, and its `rows`, to be left for the next process in the queue.
-        """
+        """Remember the state that this process has just published, and its `rows` for the next process in the queue."""
         self._published, self._made = state.version, (opened, rows) if rows is not None else None
         identity = self._identify(opened.version) if self._store.root.is_local else None
         with self._lock:

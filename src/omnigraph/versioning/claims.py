@@ -147,8 +147,7 @@ class Claims:
         return _status(name, generation, [p for p in parts if p is not None and int(p[1]) == generation])
 
     def status(self, native_branch: str | None) -> ClaimStatus:
-        """The status that decides whether a write on an incarnation counts; on a local disk also by the claim's owner.
-        """
+        """The status that decides whether a write on an incarnation counts; on a local disk its owner is checked."""
         status = self.listed(native_branch)
         name, generation = status.name, status.generation
         if status.is_claimed and self._objects.root.is_local and self._owner(name, generation) != native_branch:

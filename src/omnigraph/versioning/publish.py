@@ -282,8 +282,7 @@ class Publisher:
         return True
 
     def confirm(self, tip: BranchHead) -> None:
-        """Before an earlier commit is returned, require that its branch and the state that holds it are in the store.
-        """
+        """Before an earlier commit is returned, require that its branch and the state with it are in the store."""
         self._require_standing(tip)
         tip.state()
 

@@ -75,8 +75,7 @@ def require_holds(store: GraphStore, plan: PublishPlan, state: ManifestState) ->
 
 
 def _require_graftable(plan: PublishPlan, state: ManifestState, moved: set[str], logically: set[str]) -> None:
-    """Raise if an adopted pin would replace one that moved by more than maintenance, or a reshaped pin any moved one.
-    """
+    """Raise unless adopted pins replace pins moved by maintenance at most, and reshaped pins replace unmoved ones."""
     was = plan.graft.renamed
     adopted = {was.get(e.table_key, e.table_key) for e in plan.graft.adopted}
     for key in sorted(moved & plan.graft.keys):

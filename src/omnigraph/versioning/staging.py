@@ -150,7 +150,7 @@ def _fragments(effect: Effect) -> tuple[WrittenFragment, ...]:
 def _summary(
     store: GraphStore, entry: TableEntry, staged: Staged, commit_id: str, *, physical: bool
 ) -> Mapping[str, Any]:
-    """The summary for the change feed: files added, fragments removed or masked, ids deleted. Long ones are objects."""
+    """For the change feed: files added, fragments removed or masked, ids deleted. Long lists go to an object."""
     if physical:
         return {"base": str(entry.staged_version)}
     full: dict[str, Any] = {

@@ -187,8 +187,7 @@ class _Run:
         return Condition(test, columns, narrow, pinned, is_exact=pinned is not None and isinstance(where, ir.Compare))
 
     def _narrow(self, entity: EntityType, where: ir.Expr, table: Table) -> str | None:
-        """The predicate for storage: the parts of a condition that an index answers cheaper than reading the columns.
-        """
+        """The predicate for storage: parts of a condition for which an index is cheaper than reading the columns."""
         parts = where.operands if isinstance(where, ir.And) else (where,)
 
         def column(name: str) -> str:
