@@ -67,7 +67,7 @@ class Collector:
     """One run: the roots at its beginning, and the objects that they do not need."""
 
     def __init__(self, repository: Repository, retention: Retention, patience: dt.timedelta = dt.timedelta(0)) -> None:
-        """`patience`: the age up to which a version that was never published may still be about to be."""
+        """`patience`: the age up to which a writer may still publish a version that was never published."""
         self._patience = patience
         self._repository = repository
         self._store = repository.store

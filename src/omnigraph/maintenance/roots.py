@@ -219,7 +219,7 @@ def _read_states(
         if version in history.kept:
             roots.keep_state(state, repository.store.catalog(state.schema_hash))
         elif state.head in lineage:
-            # A swap into a slot that a collector had emptied was never published: its pins may still be about to be.
+            # A swap into a slot that a collector had emptied was never published: its pins may still be published.
             roots.give_up_state(state)
 
 

@@ -120,8 +120,7 @@ class Publisher:
         return member.result()
 
     def _flush(self, plan: PublishPlan) -> None:
-        """Flush this plan's data files while it waits for the branch lock, so that the commit itself only writes the
-        manifest.
+        """Flush this plan's data files while it waits for the branch lock, so that the commit only writes the manifest.
 
         An error is ignored: the swap flushes again and raises it.
         """
