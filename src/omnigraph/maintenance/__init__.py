@@ -1,1 +1,1 @@
-"""Physical upkeep: never changes what a graph means."""
+"""Physical maintenance: never changes the rows or the schema of a graph."""

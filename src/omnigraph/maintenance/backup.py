@@ -1,8 +1,9 @@
-"""Copying a graph to another place, on disk or on an object store, whole or what is new since the last copy.
+"""Copying a graph to another place, on disk or on an object store: all of it, or the changes since the last copy.
 
-Almost everything in a store is written once under a name of its own, so an object that is there with the right size is
-copied already. What is listed first, names and manifests, is copied last: whatever a listed manifest names existed
-before it did. A copy that was cut short has either no claim of main, and is no graph, or the states that it had before.
+Almost every object in a store is written once under a name of its own, so an object that exists with the right size is
+copied already. Names and manifests are listed first and copied last: every object that a listed manifest names existed
+before the manifest did. A copy that was cut short either has no claim of main, and is no graph, or has the states that
+it had before.
 """
 
 from __future__ import annotations
@@ -45,9 +46,9 @@ def copy_graph(
     repository: Repository, target: GraphRoot, *, fresh: bool = False, verify: bool = True,
     progress: Listener | None = None,
 ) -> CopyReport:  # fmt: skip
-    """Copy every kept version, branch and tag. `fresh` refuses a place that holds anything; else only what is new goes.
+    """Copy every kept version, branch and tag. `fresh` refuses a place that is not empty; else new objects are added.
 
-    Writers of the source go on meanwhile: the copy is the source as it was when it began, or some moments later.
+    Writers of the source go on meanwhile: the copy is the source as it was when the copy began, or some moments later.
     """
     source = repository.store
     if target == source.root:
@@ -129,7 +130,7 @@ def _is_state(path: str) -> bool:
 
 
 def _phase(info: _Object) -> int:
-    """Files of states, the versions that name them, names of branches and tags, and what makes it all a graph."""
+    """The order of copying: files of states, versions that name them, names of branches and tags, main's claim last."""
     if info.path.startswith(f"{MANIFEST}/"):
         return int("/_versions/" in info.path)
     return 3 if info.path == claim_path(MAIN, 0) else 2
@@ -145,7 +146,7 @@ class _Run:
         self.objects = self.bytes = self.skipped = 0
 
     def copy(self, in_order: Iterable[Iterable[_Object]], progress: Listener | None) -> None:
-        """Copy what is not there, one group after the other, several objects at a time, and make each durable."""
+        """Copy missing objects, one group after the other, several at a time, and make each durable."""
         wanted = [self._wanted(group) for group in in_order]
         with PhaseProgress(progress, "copy", sum(info.size for group in wanted for info in group), "bytes") as phase:
             for group in wanted:

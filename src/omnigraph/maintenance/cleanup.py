@@ -1,9 +1,9 @@
-"""The collector: traces what the retained states of a graph need and deletes the rest, beside readers and writers.
+"""The collector: deletes all objects that the retained states of a graph do not need, beside readers and writers.
 
-Two phases. The condemned are first written down in `__gc/`, then the roots are looked up once more and whatever they
-name is taken off the list; only then are objects deleted. Whoever revives old pins makes its root durable first and
-looks at the list second, so one of the two sees the other. A run that was killed is simply run again: its list tells
-what was on its way out.
+Two phases. The condemned objects are first listed in `__gc/`, then the roots are read once more and everything they
+name is spared; only then are objects deleted. A process that revives old pins makes its root durable first and reads
+the list second, so at least one of the two sees the other. After a killed run, cleanup is run again: the list of the
+killed run names the objects it was deleting.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from omnigraph.versioning.repository import Repository
 from omnigraph.versioning.store import Settings, mint
 
 LIST_AGE = dt.timedelta(hours=1)
-"""A collector whose list is older than that is dead."""
+"""A list older than that belongs to a collector that was killed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class CleanupPolicy:
             raise InvalidArgument(f"keep {self.keep} would remove the newest version", hint="keep at least 1")
 
     def retention(self, settings: Settings) -> Retention:
-        """The policy with its graces filled in."""
+        """The retention of this policy, with default grace periods filled in."""
         superseded, staging = (
             dt.timedelta(seconds=seconds) if self.grace is None else self.grace
             for seconds in (settings.superseded_grace, settings.staging_grace)
@@ -58,7 +58,7 @@ class CleanupPolicy:
 def cleanup(
     repository: Repository, policy: CleanupPolicy, *, confirm: bool = False, progress: Listener | None = None
 ) -> CleanupReport:
-    """Say what would go; with `confirm`, let it go."""
+    """Report what a cleanup would delete; with `confirm`, delete it."""
     store = repository.store
     if confirm:
         store.require_writable()
@@ -86,7 +86,7 @@ def cleanup(
     with PhaseProgress(progress, "remove", sum(len(part.objects) for part in spared), "objects") as phase:
         removed = collector.remove_in_order(spared, phase)
     is_done = not any(part.error for part in removed)
-    if is_done:  # otherwise the list tells the next run what was on its way
+    if is_done:  # otherwise the list shows the next run what was being deleted
         store.objects.delete([listed])
     _forget_dead_lists(repository, collector.now, confirm=is_done)
     report = _report(removed, collector.given_up_versions, confirmed=True)
@@ -99,7 +99,7 @@ def cleanup(
 
 
 def _close_deleted_branches(repository: Repository) -> None:
-    """Close the manifests of branches whose deleter was killed before it could, so that warm readers see their end."""
+    """Close the manifests of branches whose deleter was killed before it could, so that open readers see their end."""
     for branch in repository.refs.every_incarnation():
         if not repository.claims.status(branch.native_branch).is_open:
             with contextlib.suppress(MissingData):  # collected
@@ -108,7 +108,7 @@ def _close_deleted_branches(repository: Repository) -> None:
 
 
 def _list_condemned(repository: Repository, condemned: Iterable[Deletions]) -> str:
-    """Write down what goes, for whoever would revive it and for whoever finishes the work of a killed collector."""
+    """List the objects to delete, for processes that revive pins and for the run after a killed collector."""
     path = f"{CONDEMNED}/{mint()}.json"
     pins = [f"{location}@{version}" for part in condemned for location, version in part.pins]
     objects = [info.path for part in condemned for info in part.objects]
@@ -117,7 +117,7 @@ def _list_condemned(repository: Repository, condemned: Iterable[Deletions]) -> s
 
 
 def _require_no_writers(repository: Repository, condemned: Iterable[Deletions], since: dt.datetime) -> None:
-    """Refuse to delete files that no version has named so far, if their writer may be alive, whatever it writes."""
+    """Raise `ConflictError` if a live writer may still need condemned files that no version has named so far."""
     young = [info.path for part in condemned for info in part.unpublished if info.modified > since]
     if not young and not repository.recovery.has_live_owners():
         return
@@ -136,7 +136,7 @@ def _report(condemned: Iterable[Deletions], versions: int, *, confirmed: bool) -
 
 
 def _forget_dead_lists(repository: Repository, now: dt.datetime, *, confirm: bool) -> None:
-    """Lists of collectors that were killed, once a later run has done their work."""
+    """Delete the lists of killed collectors, once a later run has done their work."""
     if confirm:
         old = [i.path for i in repository.store.objects.list(CONDEMNED) if now - i.modified > LIST_AGE]
         repository.store.objects.delete(old)

@@ -1,4 +1,4 @@
-"""One run of the collector: what the roots of a graph do not need, and the order in which it goes."""
+"""One run of the collector: the objects that the roots of a graph do not need, and the order of their deletion."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ CONTROL = "control"
 
 @dataclass(frozen=True, slots=True)
 class Deletions:
-    """Objects of one table (or of the control space) that go, and the versions among them."""
+    """Objects of one table (or of the control space) to delete, and the versions among them."""
 
     table_key: str
     objects: tuple[ObjectInfo, ...]
@@ -51,23 +51,23 @@ class Deletions:
     versions: int = 0
     error: str | None = None
     unpublished: tuple[ObjectInfo, ...] = ()
-    """Those that no version has ever named: only their age says that nobody is about to publish them."""
+    """Objects that no version has ever named: only their age shows that no writer is about to publish them."""
 
     def stats(self) -> TableCleanupStats:
-        """What a report says of it."""
+        """The report of these deletions."""
         size = sum(info.size for info in self.objects)
         return TableCleanupStats(self.table_key, size, self.versions, len(self.objects), self.error)
 
 
 class _Overtaken(Exception):
-    """Another collector, which began later, has let go what this one kept. The table is left to it."""
+    """A collector that began later has deleted what this one kept. The table is left to it."""
 
 
 class Collector:
-    """One run: the roots at its beginning, and what they do not need."""
+    """One run: the roots at its beginning, and the objects that they do not need."""
 
     def __init__(self, repository: Repository, retention: Retention, patience: dt.timedelta = dt.timedelta(0)) -> None:
-        """`patience`: the age up to which a version that was never published may still be on its way."""
+        """`patience`: the age up to which a writer may still publish a version that was never published."""
         self._patience = patience
         self._repository = repository
         self._store = repository.store
@@ -79,11 +79,11 @@ class Collector:
 
     @property
     def given_up_versions(self) -> int:
-        """Manifest versions that go."""
+        """How many manifest versions are given up."""
         return sum(len(history.given_up) for history in self._roots.manifests.values())
 
     def condemn(self, progress: Listener | None = None) -> list[Deletions]:
-        """Everything that no root needs and no grace protects.
+        """Everything that no root needs and no grace period protects.
 
         Manifests come first: a state whose manifest version can be read has all its tables.
         """
@@ -96,7 +96,7 @@ class Collector:
             return [self._manifests(), *tables, self._control(), self._refs()]
 
     def _isolated(self, path: str) -> Deletions:
-        """One table; trouble with it is reported and leaves the others alone."""
+        """Condemn the objects of one table; an error is reported and leaves the other tables alone."""
         try:
             return self._table(path)
         except _Overtaken:
@@ -133,10 +133,10 @@ class Collector:
         return Deletions(self._key(path), tuple(doomed), pins, len(gone), unpublished=tuple(unpublished))
 
     def _steps(self, listing: TableListing, gone: set[int], named: frozenset[str]) -> set[int]:
-        """Young versions that were never published and need nothing but files that published versions name.
+        """Young versions that were never published and need only files that published versions name.
 
-        They are steps towards a published version, such as a compaction before its indexes were added, or are about to
-        be published. Where only age could tell they are left for later: they are one small file each.
+        They are intermediate versions, such as a compaction before its indexes were added, or are about to be
+        published. Since only age could tell which, they are kept for now: they are one small file each.
         """
         found: set[int] = set()
         for version in gone:
@@ -148,11 +148,11 @@ class Collector:
         return found
 
     def _not_given_up(self, infos: Iterable[ObjectInfo]) -> tuple[ObjectInfo, ...]:
-        """Those that no earlier collector has condemned either."""
+        """The objects that no earlier collector has condemned either."""
         return tuple(info for info in infos if info.path not in self._roots.given_up_objects)
 
     def _sorted_versions(self, listing: TableListing) -> tuple[set[int], set[int]]:
-        """Detached versions that stay and that go."""
+        """Detached versions to keep and to delete."""
         kept = {version for path, version in self._roots.pins if path == listing.path}
         gone: set[int] = set()
         for version, info in listing.detached.items():
@@ -188,7 +188,7 @@ class Collector:
         return Deletions(MANIFESTS, tuple(doomed), versions=versions, unpublished=tuple(unpublished))
 
     def _manifest(self, location: str, history: ManifestHistory) -> tuple[list[ObjectInfo], list[ObjectInfo]]:
-        """What goes of one manifest: what its given-up versions name, and what no version names."""
+        """The objects of one manifest to delete: those of its given-up versions, and those that no version names."""
         if not history.kept:
             # Without a claim, or without any version, it may be a branch that is just being created.
             everything = self._store.objects.list(f"{location}/")
@@ -223,22 +223,22 @@ class Collector:
         return Deletions(CONTROL, (*doomed, *self._derived(), *self._locks()), unpublished=unpublished)
 
     def _locks(self) -> Iterator[ObjectInfo]:
-        """Lock files of branches that are gone. Nobody needs a lock, so one that is in use after all harms nobody."""
+        """Lock files of deleted branches. Correctness needs no lock, so deleting one that is in use does no harm."""
         used = {lock_path(location) for location, history in self._roots.manifests.items() if history.kept}
         for info in self._store.objects.list(LOCKS):
             if info.path not in used and self._age(info) >= self.retention.superseded_grace:
                 yield info
 
     def _refs(self) -> Deletions:
-        """Claims of deleted branches of which nothing stays."""
+        """Claims of deleted branches of which nothing is kept."""
         claims = self._repository.claims
         paths = {path for branch in self._roots.ended for path in claims.objects_of(branch)}
         return Deletions(REFS, tuple(info for info in self._store.objects.list(REFS) if info.path in paths))
 
     def raise_floors(self) -> None:
-        """Say of every manifest up to which version it may be incomplete, before anything of it is deleted.
+        """Record for every manifest below which version it may be incomplete, before anything of it is deleted.
 
-        A writer that swaps into an emptied slot finds that, whatever its clock or its patience.
+        A writer that swaps into an emptied slot finds that record, whatever its clock or its timeouts.
         """
         for location, history in self._roots.manifests.items():
             native = self._roots.natives[location]
@@ -246,9 +246,9 @@ class Collector:
                 self._repository.claims.raise_floor(native, max(history.given_up) + 1)
 
     def remove_in_order(self, parts: list[Deletions], phase: PhaseProgress | None = None) -> list[Deletions]:
-        """Manifests, then tables, then the rest, claims last. Where manifests cannot be removed, nothing else is:
+        """Delete manifests, then tables, then the rest, claims last.
 
-        a version that can be read has all its tables.
+        If manifests cannot be deleted, nothing else is: a version that can be read has all its tables.
         """
         manifests, *others = parts
         removed = [self.remove(manifests, phase)]
@@ -276,7 +276,7 @@ class Collector:
         return replace(part, objects=tuple(info for info in part.objects if info.path in removed))
 
     def _remove_directories(self, parts: Iterable[Deletions]) -> None:
-        """On a local disk: directories that were made for what is gone. Their names are never used again."""
+        """On a local disk, remove the directories of deleted objects. Their names are never used again."""
         found = (_own_directory(info.path) for part in parts for info in part.objects)
         self._store.objects.remove_empty_directories(sorted({path for path in found if path is not None}))
 
@@ -293,14 +293,16 @@ class Collector:
                 yield info
 
     def _is_abandoned(self, info: ObjectInfo) -> bool:
-        """Whether an object that no root names was given up, or is too old to be on its way into a version."""
+        """Whether an object that no root names was given up, or is too old to be part of an unfinished write."""
         return info.path in self._roots.given_up_objects or self._age(info) >= self.retention.staging_grace
 
     def _age(self, info: ObjectInfo) -> dt.timedelta:
         return self.now - info.modified
 
     def spare(self, condemned: list[Deletions]) -> list[Deletions]:
-        """The condemned without what has become needed since the first look: new branches, tags, commits, intents."""
+        """The condemned without objects that new branches, tags, commits or intents need since the first look at the
+        roots.
+        """
         again = find_roots(self._repository, self.retention, self.now)
         fresh = again.pins - self._roots.pins
         needed: set[str] = set(again.objects)
@@ -315,7 +317,7 @@ class Collector:
         return [_without(part, needed, versions) for part in condemned]
 
     def remove(self, condemned: Deletions, phase: PhaseProgress | None = None) -> Deletions:
-        """Delete one table's share: versions first, so that nothing ever names a file that is gone."""
+        """Delete one table's objects: versions first, so that no version ever names a file that is gone."""
         order = sorted(condemned.objects, key=lambda info: ("/_versions/" not in info.path, info.path))
         try:
             for at in range(0, len(order), 500):

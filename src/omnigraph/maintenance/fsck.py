@@ -1,9 +1,9 @@
-"""`fsck`: reads a graph end to end and says what does not fit. It changes nothing.
+"""`fsck`: reads a graph end to end and reports every inconsistency. It changes nothing.
 
-Every version that is kept: it can be read, its commit is in the lineage of its branch, its tables can be opened, the
-files they need are there and have the recorded sizes (deep: the recorded checksums), and the numbers of rows are what
-was recorded. Every branch head and tag besides: ids are unique, edges have both ends, and every index finds what a scan
-finds. And no control object is damaged, no claim and no record of a tag is lost.
+For every version that is kept: it can be read, its commit is in the lineage of its branch, its tables can be opened,
+the files they need exist with the recorded sizes (deep: the recorded checksums), and the numbers of rows are the
+recorded ones. For every branch head and tag also: ids are unique, edges have both ends, and every index finds the same
+rows as a scan. And no control object is damaged, no claim and no record of a tag is lost.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def fsck(repository: Repository, *, deep: bool = False, type_name: str | None = 
 
 @dataclass
 class Checker:
-    """Collects problems. `keys` are the tables to look at, None for all of them."""
+    """Collects problems. `keys` are the tables to check, None for all of them."""
 
     repository: Repository
     on_disk: FileChecker
@@ -113,7 +113,7 @@ class Checker:
                     self._state(self.repository.state_at(tag.branch, tag.native_branch, tag.manifest_version), True)
 
     def _control(self) -> None:
-        """Objects of ours that are damaged, names that were lost, unfinished writes that cannot be read."""
+        """Control objects that are damaged, names that were lost, unfinished writes that cannot be read."""
         for path, error in damaged_objects(self.repository):
             self._found("control", path, error.message, error.hint or "")
         for lost in lost_names(self.repository):
@@ -130,7 +130,7 @@ class Checker:
 
     @contextmanager
     def _finding(self, check: str, where: str) -> Iterator[None]:
-        """Trouble becomes a problem, and the next check goes on."""
+        """Report an error in this block as a problem, and go on with the next check."""
         try:
             yield
         except OmnigraphError as error:
@@ -142,7 +142,7 @@ class Checker:
             self.problems.append(problem)
 
     def _report_damage(self) -> None:
-        """Each missing or damaged file once, with the versions that need it."""
+        """Report each missing or damaged file once, with the versions that need it."""
         for path, fault in sorted(self.on_disk.faults.items()):
             versions, remedy = self.on_disk.who_needs(path, self.states)
             self._found("file", self.on_disk.table_keys[path], f"{path} {fault}; needed by {versions}", remedy)
@@ -224,10 +224,10 @@ class Checker:
         return self.pins[pin]
 
     def _files(self, entry: TableEntry) -> bool:
-        """Whether the files of a pin are as they were committed. Those of a damaged version file are not known."""
+        """Whether the files of a pin are as they were committed. The files of a damaged version are unknown."""
         pin, key = (entry.location, entry.staged_version), entry.table_key
         recorded: dict[str, Digest] = {}
-        with self._finding("ledger", key):  # without it sizes and checksums are unknown; the files may be well
+        with self._finding("ledger", key):  # without it sizes and checksums are unknown; the files may be intact
             recorded = recorded_digests(self.repository.store.objects, entry.digests, entry.staged_version)
         if not self.on_disk.check_pin(pin, key, [pin_file(entry.staged_version)], recorded):
             return False

@@ -1,4 +1,4 @@
-"""The files of a graph against what was recorded when they were committed: presence, size and, deep, checksum."""
+"""Comparing the files of a graph with their records at commit: presence, size and, deep, checksum."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class NeededBy:
 
     @classmethod
     def of(cls, state: ManifestState) -> NeededBy:
-        """What a state needs."""
+        """The pins that a state needs."""
         pins = frozenset((entry.location, entry.staged_version) for entry in state.tables.values())
         return cls(state.branch, state.version, state.head, pins)
 
@@ -41,14 +41,14 @@ class FileChecker:
     unrecorded: int = 0
     bytes_read: int = 0
     faults: dict[str, str] = field(default_factory=dict)
-    """What is wrong with a file, by its path."""
+    """The fault of each file, by its path."""
     table_keys: dict[str, str] = field(default_factory=dict)
     files_of: dict[Pin, set[str]] = field(default_factory=dict)
     _seen: set[str] = field(default_factory=set)
     _sizes: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def check_pin(self, pin: Pin, table_key: str, names: Iterable[str], recorded: Mapping[str, Digest]) -> bool:
-        """Whether files that a pin needs, given by their paths below the table, are as they were committed."""
+        """Whether the files that a pin needs, given by their paths below the table, are as they were committed."""
         location = pin[0]
         paths = {f"{location}/{name}": recorded.get(name) for name in names}
         self.files_of.setdefault(pin, set()).update(paths)
@@ -63,7 +63,7 @@ class FileChecker:
     def check_manifests(
         self, native_branch: str | None, opened: Iterable[ManifestVersion], kept: Container[int]
     ) -> list[str]:
-        """What is wrong with the files of the `kept` versions of a branch, as far as they could be opened."""
+        """Faults in the files of the `kept` versions of a branch, as far as they could be opened."""
         location = manifest_path(native_branch)
         wanted: dict[str, Digest | None] = {}
         for each in opened:
@@ -73,7 +73,7 @@ class FileChecker:
         return [f"{path} {fault}" for path, fault in self._compare(location, wanted).items()]
 
     def _compare(self, location: str, wanted: Mapping[str, Digest | None]) -> dict[str, str]:
-        """What is wrong with some files below a location."""
+        """Faults of some files below a location."""
         sizes = self._sizes_below(location)
         if not sizes.keys() >= wanted.keys():  # perhaps written since the listing
             del self._sizes[location]
@@ -97,7 +97,7 @@ class FileChecker:
     def _fault(self, path: str, wanted: Digest) -> str | None:
         try:
             found = self._measure(path)
-        except OmnigraphError as error:  # a disk that does not give a block back
+        except OmnigraphError as error:  # a disk that cannot read one of its blocks
             return f"cannot be read: {error.message}"
         return None if found == wanted else "is damaged: its checksum is not that of what was committed"
 
@@ -112,7 +112,7 @@ class FileChecker:
         return self._sizes[location]
 
     def who_needs(self, path: str, states: Iterable[NeededBy]) -> tuple[str, str]:
-        """The versions that need a file, and what to do about its loss."""
+        """The versions that need a file, and advice on what to do about its loss."""
         pins = {pin for pin, files in self.files_of.items() if path in files}
         by_branch: dict[str, list[NeededBy]] = {}
         for state in states:

@@ -1,4 +1,4 @@
-"""Names that were lost: claims of branches, records of tags. What a store still proves of them can be put back."""
+"""Lost names: claims of branches and records of tags. Those that the store still proves can be put back."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _lost_claims(repository: Repository) -> Iterator[LostName]:
     for native, versions in sorted(found.items()):
         try:
             name, generation = parse_native(unquote_path(native))
-        except CorruptGraph:  # a directory of somebody else
+        except CorruptGraph:  # a directory of another program
             continue
         path = claim_path(name, generation)
         status = repository.claims.listed(unquote_path(native))  # a damaged claim is one to report
@@ -121,7 +121,7 @@ def _read_tag(repository: Repository, path: str) -> Tag | None:
 
 
 def restore(repository: Repository, lost: LostName) -> None:
-    """Put a record back. What lies in its place is damaged, and goes to quarantine."""
+    """Put a record back. A damaged object in its place goes to quarantine."""
     objects = repository.store.objects
     objects.move(lost.path, f"{QUARANTINE}/{lost.path.replace('/', '-')}")
     if lost.kind == "tag":
@@ -134,7 +134,7 @@ def restore(repository: Repository, lost: LostName) -> None:
 
 
 def _proven_branch(repository: Repository, lost: LostName) -> Branch:
-    """A branch as its manifest tells it: where it comes from is the last commit that was made elsewhere."""
+    """A branch as its manifest proves it: its origin is the last commit that was made elsewhere."""
     native = lost.native_branch
     _, generation = parse_native(native)
     state = repository.tips.of(lost.name, native).state()

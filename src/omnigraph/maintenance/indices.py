@@ -1,4 +1,4 @@
-"""`ensure_indices`: builds what the schema asks for and storage lacks, in one maintenance commit.
+"""`ensure_indices`: builds the indexes that the schema declares and storage lacks, in one maintenance commit.
 
 Declaring an index builds nothing, and no answer depends on one: an index only changes how an answer is found. Kinds
 follow from types: numbers, Bool, Date, DateTime and enums get a BTREE, vectors an IVF index, free text a full-text
@@ -79,7 +79,7 @@ def suitable_indexes(store: TableStore, table: Table, entity: EntityType) -> lis
 
 
 def index_status(repository: Repository, branch: str = MAIN) -> tuple[IndexStatus, ...]:
-    """Every index that the schema of a branch asks for, and how far it is built."""
+    """Every index that the schema of a branch declares, and how much of the table it covers."""
     state = repository.head(branch)
     catalog = repository.store.catalog(state.schema_hash)
     found: list[IndexStatus] = []
@@ -160,7 +160,7 @@ def _status(table: Table, entry: TableEntry, name: str, wanted: WantedIndex) -> 
 
 
 def _text_status(store: GraphStore, entry: TableEntry, name: str, column: str) -> IndexStatus:
-    """The full-text index of a property, which searches make: it is there when one of them has kept it."""
+    """The full-text index of a property, which searches build: it exists when a search has stored it."""
     rows = entry.row_count
     if not rows or is_stored(store, entry, column):
         return IndexStatus(entry.table_key, name, TEXT, INDEXED, rows, rows)

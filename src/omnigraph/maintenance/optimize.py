@@ -2,7 +2,7 @@
 
 It runs beside writers on every branch and never makes one of them fail or wait. The work is done once; when a table
 moves before it is published, the result follows the table as long as the merged fragments are untouched. A table whose
-very rows keep changing is planned again, and left for the next run after some attempts.
+merged rows keep changing is planned again, and left for the next run after some attempts.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ CONCURRENCY_VARIABLE = "OMNIGRAPH_MAINTENANCE_CONCURRENCY"
 CONTENDED = "Contended"
 _ATTEMPTS = 5
 _REST = 4.0
-"""A run that met writers is followed by so many times its own length of rest, if another one follows at once."""
+"""After a run that met writers, an immediately following run waits this many times the length of the first."""
 _LONGEST_REST = 2.0
 
 
 class Pace:
-    """Rests between runs that met writers, so that upkeep without a pause leaves most of the machine to them.
+    """Rests between runs that met writers, so that continuous maintenance leaves most of the machine to them.
 
     A handle that runs once never rests: only a run that follows one that met writers does.
     """
@@ -53,13 +53,13 @@ class Pace:
         self._until: float | None = None
 
     def rest(self) -> None:
-        """Wait until the next run may begin: not at all, unless the last one met writers just now."""
+        """Wait until the next run may begin: not at all, unless the last one met writers."""
         left = 0.0 if self._until is None else self._until - self.clock()
         if left > 0:
             self._sleep(left)
 
     def ran(self, seconds: float, *, beside_writers: bool) -> None:
-        """Note how long a run took that has just ended."""
+        """Record the duration of a run that has just ended."""
         self._until = self.clock() + min(_REST * seconds, _LONGEST_REST) if beside_writers else None
 
 
@@ -68,7 +68,7 @@ def optimize(
     auto: bool = False, dry_run: bool = False, pace: Pace | None = None, pool: TaskPool = LOCAL_POOL,
     progress: Listener | None = None,
 ) -> OptimizeReport:  # fmt: skip
-    """Optimize every table of a branch; with `auto` those that are worth it."""
+    """Optimize every table of a branch; with `auto` only those that are worth it."""
     if not dry_run:
         repository.store.require_writable()
     if target_rows < 1:
@@ -123,7 +123,7 @@ def _due(repository: Repository, branch: str, wanted: Thresholds, target_rows: i
 
 
 def concurrency() -> int:
-    """How many tables are worked on at once."""
+    """How many tables are optimized in parallel."""
     return whole_number(CONCURRENCY_VARIABLE, 8)
 
 
@@ -176,7 +176,7 @@ class _Optimizer:
         self._stats[key] = TableOptimizeStats(key, skipped=CONTENDED)
 
     def _prepared(self, state: ManifestState, keys: Sequence[str]) -> dict[str, TableChange]:
-        """Changes of the tables that something can be done for, several at a time."""
+        """The changes of the tables that have something to optimize, several at a time."""
         catalog = self._store.catalog(state.schema_hash)
 
         def work(key: str) -> TableChange | None:

@@ -1,10 +1,10 @@
-"""Repair: says what is wrong with a graph's files and acts only on what is provable. It never guesses.
+"""Repair: reports faults in a graph's files and repairs only what is provable. It never guesses.
 
-It looks at the heads of all branches. Reported: a table whose linear HEAD somebody moved (harmless to us, foreign
-drift), pins that lack files or cannot be read, edges without an end. With `confirm` it restores what the store proves
-(a claim from its manifest, a record of a tag from the other one) and moves to quarantine what was cut short by a power
-loss and therefore never acknowledged. With `force` it also claims manifests of one version, which are branches whose
-creation was not acknowledged or whose claim was lost before the first write.
+It checks the heads of all branches. Reported are a table whose linear HEAD another program moved (foreign drift, which
+is harmless), pins that lack files or cannot be read, edges without an end. With `confirm` it restores what the store
+proves (a claim from its manifest, a record of a tag from the other one) and moves to quarantine files that were cut
+short by a power loss and therefore never acknowledged. With `force` it also claims manifests of one version, which are
+branches whose creation was not acknowledged or whose claim was lost before the first write.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ UNREADABLE = "unreadable"
 
 
 def repair(repository: Repository, *, confirm: bool = False, force: bool = False) -> RepairReport:
-    """Look; with `confirm` or `force`, act."""
+    """Report faults; with `confirm` or `force`, repair them."""
     store = repository.store
     if confirm or force:
         store.require_writable()
@@ -58,7 +58,7 @@ def _tables(repository: Repository, checker: Checker) -> tuple[TableDrift, ...]:
     try:
         head_state = repository.head(MAIN)
     except OmnigraphError:
-        return ()  # among the problems
+        return ()  # reported among the problems
     found = []
     for key, entry in sorted(head_state.tables.items()):
         try:

@@ -1,8 +1,8 @@
-"""What a collector must keep: states that the policy retains, tags, merge bases, live intents.
+"""The roots that a collector must keep: states that the policy retains, tags, merge bases, live intents.
 
-A state is a manifest version of a branch. Every pin it names is a root; so is what it refers to by name (archived
-history, change lists). States that the policy gives up are read as well: what only they name was published once and
-needs no staging grace.
+A state is a manifest version of a branch. Every pin it names is a root; so is every object it names (archived history,
+change lists). States that the policy gives up are read as well: objects that only they name were published once and
+need no staging grace.
 """
 
 from __future__ import annotations
@@ -34,10 +34,11 @@ Pin = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How much history stays. A version goes when it is beyond `keep` and older than `older_than`, where given.
+    """How much history to keep: versions beyond `keep` and older than `older_than`, where given, are given up.
 
-    `superseded_grace`: what was published stays at least that long after something newer replaced it.
-    `staging_grace`: what was never published, or is named by nothing, stays at least that long after it was written.
+    `superseded_grace`: published objects are kept at least that long after something newer replaced them.
+    `staging_grace`: objects that were never published, or that nothing names, are kept at least that long after they
+    were written.
     """
 
     keep: int | None
@@ -48,7 +49,7 @@ class Retention:
 
 @dataclass
 class Roots:
-    """Pins and objects that stay, and pins that were published and are given up."""
+    """Pins and objects to keep, and pins that were published and are given up."""
 
     pins: set[Pin] = field(default_factory=set)
     objects: set[str] = field(default_factory=set)
@@ -60,16 +61,16 @@ class Roots:
     derived: set[str] = field(default_factory=set)
     natives: dict[str, str | None] = field(default_factory=dict)
     ended: list[Branch] = field(default_factory=list)
-    """Deleted branches of which nothing stays."""
+    """Deleted branches of which nothing is kept."""
 
     def keep_state(self, state: ManifestState, catalog: Catalog) -> None:
-        """Everything that one state names stays."""
+        """Keep everything that one state names."""
         self.pins.update(self._pins(state))
         self.objects.update(_named_objects(state))
         self.derived.update(_derived_names(state, catalog))
 
     def give_up_state(self, state: ManifestState) -> None:
-        """One state goes; what it names goes unless something else keeps it."""
+        """Give up one state: its pins and objects go unless another root keeps them."""
         self.given_up.update(self._pins(state))
         self.given_up_objects.update(_named_objects(state))
 
@@ -86,7 +87,7 @@ class Roots:
 
 @dataclass(frozen=True, slots=True)
 class ManifestHistory:
-    """The versions of one manifest: those that stay and those that go."""
+    """The versions of one manifest: those to keep and those to give up."""
 
     kept: frozenset[int]
     given_up: frozenset[int]
@@ -116,7 +117,7 @@ def find_roots(repository: Repository, retention: Retention, now: dt.datetime) -
 
 
 def _take_over_lists(repository: Repository, roots: Roots) -> None:
-    """What a collector had condemned when it was killed needs no more patience than it had."""
+    """Count everything that a killed collector had condemned as given up: no grace period applies to it again."""
     for info in repository.store.objects.list(CONDEMNED):
         listed = read_deletion_lists(repository.store.objects, info.path)
         for pin in listed.pins:
@@ -178,11 +179,11 @@ def _stays(
 def _ended(
     history: ManifestHistory, retention: Retention, is_claimed: bool, now: dt.datetime, pinned: frozenset[int]
 ) -> ManifestHistory:
-    """A branch that is no more keeps nothing for its own sake once its end lies far enough back.
+    """The history of a deleted branch: it keeps no version for its own sake once it was deleted long enough ago.
 
-    Where something holds one of its versions, its newest stays as well: it is the one that says that the branch is
-    closed. A manifest without a claim may be a branch that is just being created; one with several versions had a claim
-    that was lost, and all of it is kept until somebody restores the claim.
+    Where a tag or merge base holds one of its versions, its newest is kept as well: that is the one that says that the
+    branch is closed. A manifest without a claim may be a branch that is just being created; one with several versions
+    had a claim that was lost, and all of it is kept until the claim is restored.
     """
     newest = max(history.files, default=None)
     grace = retention.superseded_grace if is_claimed else retention.staging_grace
@@ -204,8 +205,8 @@ def _read_states(
     for version in sorted(history.files, reverse=True):
         found = _state(repository, branch, version)
         if found is None:
-            # One version of a branch that its creator has not claimed becomes nobody's when it cannot be read: creating
-            # ends with reading. A store that was away and came back may hold half of one.
+            # An unclaimed branch of one unreadable version belongs to no creator: a creation ends with reading that
+            # version. A store that was away and came back may hold half of one.
             if is_claimed or len(history.files) > 1:
                 _require_dispensable(repository, branch, version, history)
             continue
@@ -218,12 +219,12 @@ def _read_states(
         if version in history.kept:
             roots.keep_state(state, repository.store.catalog(state.schema_hash))
         elif state.head in lineage:
-            # A swap that landed in a reclaimed past was never published: its pins may still be on their way.
+            # A swap into a slot that a collector had emptied was never published: its pins may still be published.
             roots.give_up_state(state)
 
 
 def _load_lists(commits: Iterable[GraphCommit]) -> Iterator[str]:
-    """Lists of loaded files: whoever loads next needs those of the whole history."""
+    """The lists of loaded files of the whole history, which the next load of a job needs."""
     return (load_list_path(c.graph_commit_id) for c in commits if has_load_list(c.idempotency_key))
 
 
@@ -237,10 +238,10 @@ def _state(repository: Repository, branch: Branch, version: int) -> tuple[Manife
 
 
 def _require_dispensable(repository: Repository, branch: Branch, version: int, history: ManifestHistory) -> None:
-    """What an unreadable version needs is unknown. If it is to be kept, nothing at all can be removed safely."""
+    """Raise `CorruptGraph` if an unreadable version is to be kept: its needs are unknown, so nothing can be deleted."""
     path = history.files[version].path
     if version not in history.kept or not repository.store.objects.exists(path):
-        return  # another collector, by a later clock, has just let it go: version files go first
+        return  # another collector, by a later clock, has just deleted it: version files go first
     damaged = repository.store.manifests.damaged_newest(manifest_path(branch.native_branch))
     if damaged != path:  # a newest version that was cut short was never acknowledged
         raise CorruptGraph(
@@ -258,7 +259,7 @@ def _named_objects(state: ManifestState) -> Iterator[str]:
 
 
 def _derived_names(state: ManifestState, catalog: Catalog) -> Iterator[str]:
-    """What derived objects of a state are called."""
+    """The names of a state's derived objects."""
     yield from (text_name(entry) for entry in state.tables.values())
     for edge in catalog.edges.values():
         ends = (state.tables.get(f"node:{name}") for name in (edge.source, edge.target))
@@ -268,7 +269,7 @@ def _derived_names(state: ManifestState, catalog: Catalog) -> Iterator[str]:
 
 
 def _keep_intents(repository: Repository, roots: Roots) -> None:
-    """What unfinished writes have staged stays; what such a write adopted from elsewhere too."""
+    """Keep what unfinished writes have staged, and what they adopted from elsewhere."""
     for plan in repository.recovery.pending_plans():
         if has_load_list(plan.idempotency_key):
             roots.objects.add(load_list_path(plan.commit_id))

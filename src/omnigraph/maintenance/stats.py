@@ -1,7 +1,7 @@
-"""`stats`: how large a graph is, how its rows lie and, when asked, what a cleanup would free.
+"""`stats`: how large a graph is, how its rows are laid out and, on request, what a cleanup would free.
 
-Reads one listing and the newest state of a branch, whatever the number of versions behind it. What a cleanup would free
-is another matter: a preview of it reads every version, so it is made only on request.
+Reads one listing and the newest state of a branch, whatever the number of versions behind it. To find what a cleanup
+would free, a preview of it reads every version, so it is made only on request.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What there is to optimize, told from metadata: the fragments of a table and what its indexes cover. Reads no row."""
+"""Deciding from metadata whether to optimize: a table's fragments and the coverage of its indexes. Reads no row."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from omnigraph.storage.tables import Table, TableStore
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """From where on a table is worth the work. Shares are of its rows."""
+    """The thresholds from which on a table is worth the work. Shares are of its rows."""
 
     small_fragments: int
     deleted_share: float
@@ -21,9 +21,9 @@ class Thresholds:
 
 
 ANYTHING = Thresholds(small_fragments=2, deleted_share=0.1, uncovered_rows=1, uncovered_share=0.0)
-"""What an optimize without further words does something about."""
+"""The thresholds of a plain `optimize`."""
 WORTHWHILE = Thresholds(small_fragments=32, deleted_share=0.2, uncovered_rows=1024, uncovered_share=0.1)
-"""What `auto` waits for: less than that, no reader notices."""
+"""The thresholds of `auto`: readers do not notice less."""
 
 
 def reasons(

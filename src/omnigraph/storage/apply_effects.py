@@ -38,7 +38,7 @@ from omnigraph.storage.tail import Tail, pack_hashes
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """What one staged effect produced. `table` is readable by its number and invisible to everyone else.
+    """The result of staging one effect. `table` can be opened by its number only: no HEAD leads to it.
 
     `deleted_ids` None: too many to list.
     """
@@ -55,7 +55,7 @@ class Staged:
 MAX_HASHED_ROWS = 256
 _ROWS_AT_ONCE = 8192
 MAX_MASKED = 4096
-"""More masked rows than this cost more, at each write, than loading the indexes again."""
+"""With more masked rows than this, skipping them costs each write more than loading the indexes again."""
 _FIRST_DETACHED = 2**63
 
 
@@ -83,7 +83,7 @@ def _described(store: TableStore, base: Table, written: FragmentMetadata, hashes
 
 
 def read_rows(store: TableStore, base: Table, fragments: Sequence[WrittenFragment], columns: Sequence[str]) -> pa.Table:
-    """Some columns of rows that were written for a table and that no version of it names yet."""
+    """Read some columns of rows that were written for a table and that no version of it names yet."""
     kinds = pa.schema([base.schema.field(name) for name in columns])
     with translate_faults(f"reading rows of {base.path}"):
         files = [f"{base.dataset.uri}/data/{fragment.file}" for fragment in fragments]
@@ -105,9 +105,9 @@ def row_batches(store: TableStore, base: Table, fragments: Sequence[WrittenFragm
 def write_and_apply(
     store: TableStore, base: Table, effect: UnwrittenRows, tail: Tail, beside: Executor | None = None
 ) -> tuple[AppendRows | ReplaceRows, Staged]:
-    """`apply_effect` of rows that are in no file yet, and the effect with its rows in files.
+    """`apply_effect` of rows that are in no file yet; returns the effect with its rows in files as well.
 
-    They are written `beside` the masking of those they replace.
+    The rows are written on the `beside` pool while the rows they replace are masked.
     """
     if not (effect.ids and effect.rows.num_rows and beside):
         fragments = write_rows(store, base, effect.rows) if effect.rows.num_rows else ()
@@ -117,7 +117,7 @@ def write_and_apply(
     try:
         mask = _mask(base, effect.ids, tail)
     finally:
-        writing.exception()  # waits: nothing is left running
+        writing.exception()  # waits, so that no write is left running
     replaced = ReplaceRows(effect.ids, writing.result())
     return replaced, _update(store, base, replaced.fragments, mask)
 
@@ -148,21 +148,21 @@ def apply_effect(store: TableStore, base: Table, effect: Effect, tail: Tail) -> 
 
 
 def commit_compaction(store: TableStore, base: Table, effect: Compacted) -> Table:
-    """The version in which a compaction has taken place; `fits` says of which tables that can be made."""
+    """The version after a compaction; `fits` says of which tables that can be made."""
     table = commit_indexes(store, base, dropped=effect.dropped)
     table = commit_rewrite(store, table, effect.groups)
     return commit_indexes(store, table, effect.segments)
 
 
 def commit_indexes(store: TableStore, base: Table, added: Sequence[Index] = (), dropped: Sequence[Index] = ()) -> Table:
-    """The table with some index segments more or less; itself where there are none."""
+    """The table with some index segments added and dropped; the same table if there are none."""
     if not added and not dropped:
         return base
     return commit_detached(store, base, LanceOperation.CreateIndex(list(added), list(dropped)), keeps_indexes=False)
 
 
 def commit_rewrite(store: TableStore, base: Table, groups: Sequence[Rewritten]) -> Table:
-    """The table with fragments in the place of others that hold the same rows; itself where there are none."""
+    """The table with fragments replaced by others that hold the same rows; the same table if there are none."""
     if not groups:
         return base
     replaced = [LanceOperation.RewriteGroup([base.fragments[f.id] for f in g.old], list(g.new)) for g in groups]
@@ -170,7 +170,7 @@ def commit_rewrite(store: TableStore, base: Table, groups: Sequence[Rewritten]) 
 
 
 def fits(base: Table, effect: Compacted) -> bool:
-    """Whether a table still has the fragments that were merged, as they were, and has not used the new ids."""
+    """Whether a table still has the merged fragments unchanged, and has not used the new ids."""
     now = base.fragments
     for fragment in (f for group in effect.groups for f in group.old):
         if fragment.id not in now or now[fragment.id].deletion_file != fragment.deletion_file:
@@ -196,10 +196,10 @@ def commit_detached(
     added: int = 0,
     masked: Masked | None = None,
 ) -> Table:
-    """The one place where a table version is made. No HEAD moves.
+    """Commit a detached version: the only place where a table version is made. No HEAD moves.
 
-    `keeps_indexes`: only rows came or went, `masked` are those that went since the indexes were read. `known`: all
-    fragments of the new version but the `added` ones, where the caller can tell.
+    `keeps_indexes`: only rows were added or removed; `masked` are those removed since the indexes were read. `known`:
+    all fragments of the new version but the `added` ones, where the caller has them.
     """
     record("table commit")
     with translate_faults(f"staging a version of {base.path}"):
@@ -217,9 +217,9 @@ def commit_detached(
 
 
 def _with_deletions(table: Table, base: Table, masked: Masked) -> Table:
-    """A version with indexes of its own, and what is known of its deletions: those of its base, and `masked`.
+    """A version with indexes of its own and the known deletions of its base, extended by `masked`.
 
-    Where others than those in `masked` came to a fragment, nothing is known.
+    A fragment whose deletions changed by other rows than those in `masked` has no known deletions.
     """
     home = base.index_home
     for fragment_id, fragment in table.fragments.items():
@@ -236,7 +236,7 @@ def _with_deletions(table: Table, base: Table, masked: Masked) -> Table:
 def _with_added(
     dataset: LanceDataset, known: dict[int, FragmentMetadata], added: int
 ) -> dict[int, FragmentMetadata] | None:
-    """Known fragments and those that were added after them; None where storage has numbered them in another way."""
+    """Known fragments with the added ones after them; None where storage has numbered the added ones in another way."""
     first = max(known, default=-1) + 1
     fresh = [dataset.get_fragment(i) for i in range(first, first + added)]
     if None in fresh:
@@ -275,7 +275,7 @@ def _append(store: TableStore, base: Table, fragments: Sequence[WrittenFragment]
 
 @dataclass(frozen=True, slots=True)
 class _Mask:
-    """Rows that go: fragments that lose all of theirs, others without some, the offsets of those, their ids."""
+    """Rows to remove: fragments that lose all rows, fragments that lose some, the offsets of those, their ids."""
 
     removed: tuple[int, ...]
     updated: tuple[FragmentMetadata, ...] = ()
@@ -315,7 +315,7 @@ def mask_rows(base: Table, fragment_id: int, offsets: Sequence[int]) -> Fragment
 
 
 def _masked(store: TableStore, base: Table, effect: MaskRows) -> Staged:
-    """A version without rows whose deletion files are written. Which rows these are is in those files alone."""
+    """A version without rows whose deletion files are written already. Only those files say which rows these are."""
     if base.version != effect.version:
         raise Unsupported(f"rows of version {effect.version} of {base.path} cannot be masked in {base.version}")
     operation = LanceOperation.Update(

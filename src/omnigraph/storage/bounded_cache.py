@@ -1,8 +1,8 @@
-"""One cache for everything that a process keeps: least recently used first out, by count, by bytes, or by both.
+"""One cache class for everything that a process keeps: least recently used first out, by count, by bytes, or by both.
 
-Caches of one graph share a `CacheBudget`: together they hold at most so many bytes, and the value that was used longest
-ago goes first, whichever cache holds it. What is kept is immutable or belongs to immutable versions, so nothing here
-goes stale: a value that was dropped is read again.
+Caches of one graph share a `CacheBudget`: together they hold at most so many bytes, and the least recently used value
+goes first, whichever cache holds it. Cached values are immutable or belong to immutable versions, so nothing here goes
+stale: a value that was dropped is read again.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ class CacheBudget:
         return sum(cache.held for cache in self._caches)
 
     def add(self, cache: BoundedCache[Any, Any]) -> None:
-        """Let a cache take part."""
+        """Count a cache's bytes in this budget."""
         with self.lock:
             self._caches.append(cache)
 
     def make_room(self) -> None:
-        """Drop what was used longest ago until the bytes fit."""
+        """Drop the least recently used values until the bytes fit."""
         while self.held > self.capacity:
             filled = [cache for cache in self._caches if len(cache)]
             if not filled:
@@ -84,7 +84,7 @@ class BoundedCache(Generic[K, V]):
             budget.add(self)
 
     def get(self, key: K) -> V | None:
-        """A value that is kept. It is used with this."""
+        """The cached value, or None; marks it as used."""
         with self._lock:
             entry = self._entries.get(key)
             if entry is None:
@@ -94,7 +94,7 @@ class BoundedCache(Generic[K, V]):
             return entry.value
 
     def put(self, key: K, value: V) -> V:
-        """Keep a value in place of the one that is there, if there is one."""
+        """Cache a value, in place of an earlier one of the same key."""
         size = self._size_of(value) if self._size_of is not None else 0
         with self._lock:
             self._remove(key)
@@ -117,18 +117,18 @@ class BoundedCache(Generic[K, V]):
             return self.put(key, made) if found is None else found
 
     def drop_oldest(self) -> None:
-        """Let go of the value that was used longest ago."""
+        """Drop the least recently used value."""
         with self._lock:
             _, entry = self._entries.popitem(last=False)
             self.held -= entry.size
 
     @property
     def last_use_of_oldest(self) -> int:
-        """When the value that goes first was used, in uses of any cache."""
+        """When the least recently used value was used, counted in uses of any cache."""
         return next(iter(self._entries.values())).used
 
     def clear(self) -> None:
-        """Let go of everything."""
+        """Drop every value."""
         with self._lock:
             self._entries.clear()
             self.held = 0
@@ -155,7 +155,7 @@ class BoundedCache(Generic[K, V]):
 
 
 def memory_of(value: Any) -> int:
-    """Bytes of the arrays that a value holds. Those of a file that is mapped into memory belong to the system."""
+    """Bytes of the arrays that a value holds, except those of files that are mapped into memory."""
     if isinstance(value, np.ndarray):
         return int(value.nbytes) if _is_owned(value) else _OVERHEAD
     if isinstance(value, Mapping):

@@ -1,8 +1,8 @@
 """How much of storage is kept in memory: one session for everything that a process has open of one graph.
 
-Every version that is opened or written leaves its metadata in the session, some 15 kilobytes, and every index page that
-is read its values. Both are bounded: the least recently used goes first, and is read again when it is needed. The
-columns and topologies that queries keep are bounded by `bounded_cache.py`.
+Every version that is opened or written leaves some 15 kilobytes of metadata in the session, and every index page that
+is read leaves its values. Both are bounded: the least recently used goes first, and is read again when it is needed.
+The columns and topologies that queries keep are bounded by `bounded_cache.py`.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ def open_session(env: Mapping[str, str] | None = None) -> lance.Session:
 
 
 def cache_bytes(env: Mapping[str, str] | None = None) -> int:
-    """How many bytes of columns and topologies a graph keeps: what the environment says, or a quarter of the memory."""
+    """How many bytes of columns and topologies a graph keeps: from the environment, or a quarter of the memory."""
     return _size(os.environ if env is None else env, CACHE_VARIABLE, _physical_memory() // 4)
 
 
 def _physical_memory() -> int:
     found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     try:
-        limit = Path("/sys/fs/cgroup/memory.max").read_text().strip()  # that of a container
+        limit = Path("/sys/fs/cgroup/memory.max").read_text().strip()  # the limit of a container
     except OSError:
         return found
     return min(found, int(limit)) if limit.isdecimal() else found

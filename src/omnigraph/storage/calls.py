@@ -1,7 +1,7 @@
-"""Counting the calls that reach storage: of a command, for people who want to know what it costs, and of each write.
+"""Counting the calls that reach storage: those of a command, to show what it costs, and those of each write.
 
-One call may be several requests: a commit of Lance puts a transaction and a version. What an object store is asked is
-counted by the store.
+One call may be several requests: a commit of Lance puts a transaction and a version. The store itself counts the
+requests that an object store receives.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _lock = threading.Lock()
 
 
 def record(kind: str) -> None:
-    """One more call of a kind. Refused in a process that cannot make any."""
+    """Count one call of a kind. Refused in a process that cannot make any."""
     if fork_guard.is_forked:
         fork_guard.refuse()
     mine = _of_write.get()
@@ -41,7 +41,7 @@ def start() -> Counter[str]:
 
 
 def stop() -> None:
-    """Count no more."""
+    """Stop counting."""
     global _counts
     _counts = None
 
@@ -52,13 +52,13 @@ def begin_write() -> None:
 
 
 def calls_of_write() -> Mapping[str, int]:
-    """The calls since the last write began in this thread. Who publishes for others counts what that takes as well."""
+    """The calls since the last write began in this thread. A thread that publishes for others counts those too."""
     return dict(_of_write.get() or {})
 
 
 class CountedPool(ThreadPoolExecutor):
-    """Threads whose calls count for the write that gave them the work."""
+    """A thread pool whose calls count for the write that submitted the work."""
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        """As ever, in the context of the caller."""
+        """`submit` in the context of the caller."""
         return super().submit(contextvars.copy_context().run, fn, *args, **kwargs)

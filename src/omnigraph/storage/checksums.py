@@ -1,4 +1,4 @@
-"""Checksums of what this system writes itself, so that damage is found when it is read and not by its consequences.
+"""Checksums of control objects, so that damage is found when an object is read and not by its consequences.
 
 A JSON control object is stored as `{"sha256":"<digest>","value":<compact JSON>}`. The digest covers the exact bytes of
 the value: one flipped bit anywhere makes the object unreadable instead of different.
@@ -25,7 +25,7 @@ def seal_json(value: Any) -> bytes:
 
 
 def open_json(sealed: bytes, path: str) -> Any:
-    """The value of a sealed object. Raises `CorruptGraph` when a single bit differs from what was written."""
+    """The value of a sealed object. Raises `CorruptGraph` when a single bit differs from the written bytes."""
     body = sealed[_VALUE_AT:-1]
     head = sealed[: len(_HEAD)], sealed[len(_HEAD) + _DIGEST_LENGTH : _VALUE_AT], sealed[-1:]
     if head != (_HEAD, _MIDDLE, b"}") or _digest(body) != sealed[len(_HEAD) : len(_HEAD) + _DIGEST_LENGTH]:
@@ -37,7 +37,7 @@ def open_json(sealed: bytes, path: str) -> Any:
 
 
 def damaged_object(path: str) -> CorruptGraph:
-    """The error for an object of ours whose bytes are not those that were written."""
+    """The error for a control object whose bytes are not those that were written."""
     return CorruptGraph(
         f"{path} is damaged: its checksum does not match its content",
         hint=f"restore {path} from a copy of the store; `omnigraph fsck` lists everything that is damaged",

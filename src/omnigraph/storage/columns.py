@@ -1,8 +1,7 @@
 """Adding columns to a pin, detached. Existing files stay as they are.
 
 A column that is null in every row moves no data. A default, or a copy of another column in a wider type, goes to new
-files beside the old ones. Nothing here drops a column: the substrate would number the others anew, and read one as
-another.
+files beside the old ones. Nothing here drops a column: Lance would number the others anew, and read one as another.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from omnigraph.storage.tables import Table, TableStore
 class NewColumn:
     """A column to add: filled from `copy_of`, an existing column, with `default`, or with nulls.
 
-    With both, `default` stands where the existing column has no value.
+    With both, `default` is used where the existing column is null.
     """
 
     field: pa.Field

@@ -1,7 +1,7 @@
-"""Making a compaction: fragments merged, indexes brought up to them, as one effect that follows a moving table.
+"""Preparing a compaction: fragments merged and their indexes extended, as one effect that follows a moving table.
 
-The work (reading, writing, sorting) is done once, against the pin it began with. What it yields is data: which
-fragments became which, and index segments that name the new ones by ids far above those that other writers take
+The work (reading, writing, sorting) is done once, against the pin it began with. The result is data: which fragments
+were replaced by which, and index segments that name the new ones by ids far above those that other writers take
 meanwhile. Applying it to a newer pin is two or three small commits.
 """
 
@@ -24,12 +24,12 @@ from omnigraph.storage.tables import Table, TableStore
 TARGET_ROWS = 1 << 20
 DELETED_SHARE = 0.1
 _ID_GAP = 1024
-"""New fragments leave room for this many appends of others while the compaction is at work."""
+"""New fragment ids leave room for this many appends by other writers while the compaction runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompactionStats:
-    """How many fragments became how many."""
+    """How many fragments were merged into how many."""
 
     removed: int
     added: int
@@ -39,12 +39,12 @@ def prepare(
     store: TableStore, base: Table, columns: Sequence[str], known_high_water: int, *, target_rows: int = TARGET_ROWS,
     pool: TaskPool = LOCAL_POOL, vectors: Sequence[WantedIndex] = (),
 ) -> tuple[Compacted, CompactionStats] | None:  # fmt: skip
-    """The compaction of a table with the BTREEs of some columns and its vector indexes; None for nothing to do."""
+    """Compact a table with the BTREEs of some columns and its vector indexes; None if there is nothing to do."""
     if not base.fragments:
         return None
     table, dropped, is_crowded = _without_segments_in_the_way(store, base, columns, target_rows, vectors)
     groups = _rewritten(store, table, high_water(base, known_high_water) + _ID_GAP, target_rows, pool)
-    if not groups and not is_crowded:  # they were not in the way after all
+    if not groups and not is_crowded:  # dropping them made no fragments mergeable
         table, dropped = base, []
     table = commit_rewrite(store, table, groups)
     segments = missing_segments(store, table, columns, pool, [w for v in vectors for w in vector_work(table, v)[0]])
@@ -72,10 +72,10 @@ def _rewritten(store: TableStore, table: Table, after: int, target_rows: int, po
 def _without_segments_in_the_way(
     store: TableStore, base: Table, columns: Sequence[str], target_rows: int, vectors: Sequence[WantedIndex]
 ) -> tuple[Table, list[Index], bool]:
-    """Forget segments that stand in the way: fragments are merged only with those that the same segments cover.
+    """The table without segments that prevent merging: only fragments that the same segments cover are merged.
 
-    Those of small fragments where there are several to merge; all of an index that has many, since a lookup asks each
-    of them: the last value tells of that.
+    Dropped are the segments of small fragments, where there are several to merge, and all segments of an index that has
+    too many, since a lookup searches each. The last value says whether there was such an index.
     """
     small = {i for i, f in base.fragments.items() if f.num_rows < target_rows // 2}
     live = set(base.fragments)

@@ -1,7 +1,7 @@
-"""A few rows as one data file, and what a data file says of its columns.
+"""Writing a few rows as one data file, and reading column sizes from the footer of a data file.
 
-Lance's `write_fragments` begins by planning how any number of rows is split over files, which for a single row takes
-a third of the time. Rows that certainly make one file, and have the very columns of a dataset, are written directly.
+Lance's `write_fragments` begins by planning how any number of rows is split over files, which for a single row takes a
+third of the time. Rows that certainly fit in one file, and have exactly the columns of a dataset, are written directly.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class DataFiles:
         return own.open_writer(f"data/{name}", schema=schema, version=version)
 
     def write(self, dataset: LanceDataset, path: str, rows: pa.Table) -> FragmentMetadata:
-        """Write rows, which have the columns of a dataset that lies at `path`, and describe the file as Lance would."""
+        """Write rows, which have the columns of a dataset at `path`, and describe the file as Lance would."""
         name = f"{uuid.uuid4().hex}.lance"
         version = dataset.data_storage_version
         writer = self._open_writer(path, name, rows.schema, version)

@@ -1,8 +1,8 @@
-"""Checks for what is read from a store, applied where it enters the program.
+"""Checks for values that are read from a store, applied where they enter the program.
 
-A store can be damaged, or belong to somebody else: a name in it may be a path that leads out of the graph, a number may
-be a list. Each parser of a control object runs inside `decoding` and takes its values through the functions below. What
-does not have the expected shape leaves as one `CorruptGraph` that names the object.
+A store can be damaged, or belong to another program: a name in it may be a path that leads out of the graph, a number
+may be a list. Each parser of a control object runs inside `decoding` and takes its values through the functions below.
+A value without the expected shape raises one `CorruptGraph` that names the object.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _SHOWN = 120
 
 
 class Malformed(ValueError):
-    """A value from a store does not have the shape that its place demands. Never leaves `decoding`."""
+    """A value from a store has the wrong shape. Never leaves `decoding`."""
 
 
 @contextmanager
 def decoding(what: str) -> Iterator[None]:
-    """Parse one object of a store; anything that is wrong with its content leaves as a `CorruptGraph` about `what`."""
+    """Parse one object of a store; any error in its content is raised as a `CorruptGraph` about `what`."""
     try:
         yield
     except OmnigraphError:
@@ -144,22 +144,22 @@ def as_table_key(value: Any) -> str:
 
 
 def as_table_location(value: Any) -> str:
-    """Where a table of this graph lies."""
+    """The location of a table of this graph."""
     return as_text(value, "the location of a table", TABLE_LOCATION)
 
 
 def as_history_file(value: Any) -> str:
-    """Where archived commits lie."""
+    """The location of archived commits."""
     return as_text(value, "a history file", HISTORY_FILE)
 
 
 def as_change_list(value: Any) -> str:
-    """Where a long change list lies."""
+    """The location of a long change list."""
     return as_text(value, "a change list", CHANGE_LIST)
 
 
 def as_ledger(value: Any) -> str:
-    """Where checksums of older files lie."""
+    """The location of a ledger of checksums."""
     return as_text(value, "a ledger of checksums", LEDGER)
 
 

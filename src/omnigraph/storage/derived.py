@@ -1,9 +1,9 @@
-"""Derived state: arrays that could be computed again from pins, kept so that a fresh process need not.
+"""Derived state: arrays that could be computed again from pins, stored so that a new process need not compute them.
 
 Each object is written once under a name that says what it was derived from, and is never changed. Any of them may be
-missing, or be deleted at any time: readers then compute. An object is believed only when it is whole: the header and
-each array have a checksum, verified once when the object is opened, and a damaged object counts as missing. On a local
-disk it is flushed before it gets its name, and its arrays are mapped into memory instead of being read.
+missing, or be deleted at any time: readers then compute. The header and each array have a checksum, verified once when
+the object is opened, and a damaged object counts as missing. On a local disk it is flushed before it gets its name, and
+its arrays are mapped into memory instead of being read.
 
 ::
 
@@ -42,14 +42,14 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Derived:
-    """One stored object: what it was derived from, and its arrays."""
+    """One stored object: the facts it was derived from, and its arrays."""
 
     facts: Mapping[str, Any]
     arrays: Mapping[str, Array]
 
 
 class DerivedStore:
-    """Reads and writes derived state below a graph root. Nothing here ever fails a caller: it is only a cache."""
+    """Reads and writes derived state below a graph root. It is only a cache, so storage errors are never raised."""
 
     def __init__(self, objects: ObjectStore, *, enabled: bool = True, writable: bool = True) -> None:
         self._objects = objects
@@ -69,7 +69,7 @@ class DerivedStore:
             return None
 
     def write(self, path: str, facts: Mapping[str, Any], arrays: Mapping[str, Array]) -> bool:
-        """Keep arrays under a name. False when they cannot be written; on an object store also when they are there."""
+        """Store arrays under a name. False when they cannot be written; on an object store also when they exist."""
         if not self.writable:
             return False
         try:
@@ -96,7 +96,7 @@ class DerivedStore:
         with suppress(OSError, StorageError):
             found = self._listed(prefix)
             named = [info for info in found if not _is_temporary(info)]
-            # What a killed writer left behind has no name and is nobody's any more after a while.
+            # Temporary files of a killed writer are deleted after a while.
             now = max((info.modified for info in found), default=None)
             left = [i for i in found if _is_temporary(i) and now is not None and now - i.modified > _ABANDONED]
             self._objects.delete([info.path for info in (*named[keep:], *left)])
@@ -125,9 +125,9 @@ class DerivedStore:
                 for part in _encoded(facts, arrays):
                     out.write(part)
                 out.flush()
-                # A name must never stand for bytes that a power loss can take away.
+                # A file gets its name only when a power loss cannot take its bytes away.
                 os.fsync(out.fileno())
-            # Replacing is safe: whoever else writes this name writes the same arrays. And it heals a damaged file.
+            # Replacing is safe, since every writer of this name writes the same arrays, and it repairs a damaged file.
             temporary.replace(file)
         finally:
             temporary.unlink(missing_ok=True)
@@ -174,5 +174,5 @@ def _decoded(body: Array) -> Derived | None:
             return None
         arrays[name] = stored.view(kind)
         at += size + (-size % _ALIGNMENT)
-    # Every byte must be there: what was cut short is as good as missing.
+    # Every byte must be there: an object that was cut short counts as missing.
     return Derived(as_object(header["facts"], "facts"), arrays) if at == len(body) else None

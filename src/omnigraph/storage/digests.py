@@ -1,8 +1,8 @@
 """Checksums of the files of a table, recorded when they are committed and compared by `fsck --deep`.
 
-Lance files carry no checksum of their own. On a local disk each pin therefore says of every file that it needs how long
-it is and what its CRC-32 is: inline for recent files, in a ledger (a write-once control object) for older ones. Object
-stores verify what they hold, so nothing is recorded there.
+Lance files carry no checksum of their own. On a local disk each pin therefore records the length and the CRC-32 of
+every file that it needs: inline for recent files, in a ledger (a write-once control object) for older ones. Object
+stores verify their objects, so nothing is recorded there.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Digest:
 
 @dataclass(frozen=True, slots=True)
 class Digests:
-    """What a pin records of its files, by their paths below the table. `version` is of the pin's own version file.
+    """The recorded digests of a pin's files, by their paths below the table. `version` is of its version file.
 
     Values are texts: most of them are only carried from one pin to the next.
     """
@@ -78,12 +78,12 @@ class Digests:
         )
 
     def extended(self, version: str | None, added: Mapping[str, str]) -> Digests:
-        """Those of a version that was made of this one by adding some files."""
+        """The digests of a version that was made from this one by adding some files."""
         return replace(self, version=version, files={**self.files, **added})
 
     @property
     def is_long(self) -> bool:
-        """Whether it is time to look which of the files are still needed."""
+        """Whether there are so many that the files still needed should be determined."""
         return len(self.files) > MAX_INLINE
 
 
@@ -106,7 +106,7 @@ def move_to_ledger(
 
 
 def _older(objects: ObjectStore, digests: Digests) -> Mapping[str, str]:
-    """What the ledger of a pin holds. A lost one stops no write: `fsck` reports it, and files without a digest."""
+    """The digests in the ledger of a pin. A lost one stops no write: `fsck` reports it, and files without a digest."""
     if digests.ledger is None:
         return {}
     try:
@@ -129,7 +129,7 @@ def read_ledger(objects: ObjectStore, path: str) -> Mapping[str, str]:
 
 
 def recorded_digests(objects: ObjectStore, digests: Digests, version: int) -> dict[str, Digest]:
-    """Everything that is recorded of the files of a pin, by their paths below the table."""
+    """All recorded digests of the files of a pin, by their paths below the table."""
     older = read_ledger(objects, digests.ledger) if digests.ledger is not None else {}
     own = {} if digests.version is None else {pin_file(version): digests.version}
     return {name: Digest.parse(text) for name, text in {**older, **digests.files, **own}.items()}
@@ -141,7 +141,7 @@ def _files_from_json(value: Any) -> dict[str, str]:
 
 
 class FileDigester:
-    """Computes digests of files below a root. Names of table files are never given twice: each is read once."""
+    """Computes digests of files below a root. Names of table files are never reused: each is read once."""
 
     def __init__(self, root: GraphRoot) -> None:
         self._root = root.uri if root.is_local else None
@@ -153,7 +153,7 @@ class FileDigester:
         return self._root is not None
 
     def record(self, path: str) -> str | None:
-        """The digest of a file that has just been written; None where none are recorded."""
+        """The digest of a file that was just written; None where none are recorded."""
         if self._root is None:
             return None
         known = self._known.get(path)
@@ -168,13 +168,13 @@ class FileDigester:
             return digest_file(f"{self._root}/{path}")
 
     def record_all(self, location: str, names: Iterable[str]) -> dict[str, str]:
-        """Digests of some files of a table that have just been written, by their paths below it."""
+        """Digests of some files of a table that were just written, by their paths below it."""
         if self._root is None:
             return {}
         return {name: text for name in names if (text := self.record(f"{location}/{name}")) is not None}
 
     def learn(self, path: str, digest: str) -> None:
-        """Remember a digest that somebody else has computed."""
+        """Cache a digest that was computed elsewhere."""
         self._known.put(path, digest)
 
 

@@ -1,8 +1,7 @@
-"""Flushing what a commit needs, on local disks. Lance itself never calls fsync.
+"""Flushing the files that a commit needs, on local disks. Lance itself never calls fsync.
 
-On an object store the acknowledged put is the guarantee and everything here does nothing.
-`OMNIGRAPH_FSYNC=off` trades power-loss safety for speed on throw-away graphs; a killed process loses nothing either
-way.
+On an object store the acknowledged put is the guarantee and everything here does nothing. `OMNIGRAPH_FSYNC=off` trades
+power-loss safety for speed on throw-away graphs; a killed process loses nothing either way.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ _MAX_REMEMBERED = 4096
 QUICK_SECONDS = 0.0005
 _START_WRITING = 2
 _sync_file_range = getattr(ctypes.CDLL(None), "sync_file_range", None)
-"""Of Linux; elsewhere flushing begins with the flush."""
+"""Exists on Linux only; elsewhere writing out starts with the flush."""
 if _sync_file_range is not None:
     _sync_file_range.argtypes = [ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint]
 
 
 class Durability:
-    """Knows whether, and where, to flush."""
+    """Flushes files below a root, if flushing is enabled and the root is on a local disk."""
 
     def __init__(
         self,
@@ -42,8 +41,8 @@ class Durability:
         quick_seconds: float = QUICK_SECONDS,
         starts_writing: bool = _sync_file_range is not None,
     ) -> None:
-        """`quick_seconds`: a flush that takes longer is of a slow disk. `starts_writing`: several files are written out
-        before the first is waited for.
+        """`quick_seconds`: a flush that takes longer is of a slow disk. `starts_writing`: start writing all of several
+        files out before waiting for the first.
         """
         wanted = switch("OMNIGRAPH_FSYNC")
         self._enabled = root.is_local and (wanted if enabled is None else enabled)
@@ -55,7 +54,7 @@ class Durability:
         self._starts_writing = starts_writing
 
     def sync_files(self, paths: Iterable[str]) -> None:
-        """Flush files (relative to the root), their directories, and above those whatever may be new."""
+        """Flush files (relative to the root), their directories, and the directories above those that may be new."""
         if not self._enabled:
             return
         files = [self._root / name for name in paths if name not in self._ahead]
@@ -69,7 +68,7 @@ class Durability:
         self._settled |= folders | fresh
 
     def sync_ahead(self, paths: Sequence[str]) -> None:
-        """Flush files that will have to be flushed soon, and not again then. Only for names that are never reused."""
+        """Flush files early, so that they need no flush later. Only for names that are never reused."""
         if not self._enabled:
             return
         self.sync_files(paths)
@@ -93,10 +92,10 @@ class Durability:
             yield folder
 
     def _sync_all(self, paths: list[Path]) -> None:
-        """Flush one after another while that is quick: threads would cost more than they save.
+        """Flush files one after another as long as that is quick: threads would cost more than they save.
 
-        On a slow disk the rest is flushed at once: the kernel commits its journal once for many waiters, and once
-        each for one at a time.
+        On a slow disk the rest is flushed in parallel: the kernel commits its journal once for many waiters, but once
+        each for files flushed in turn.
         """
         with translate_faults("flushing to disk"):
             rest, was_quick = deque(paths), True
@@ -130,12 +129,12 @@ class Durability:
 
 
 def _begin(path: Path) -> None:
-    """Start writing a file out: what is flushed after that waits for one commit of the journal, not for one each."""
+    """Start writing a file out, so that later flushes share one commit of the journal."""
     if _sync_file_range is None:
         return
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        _sync_file_range(descriptor, 0, 0, _START_WRITING)  # a hint: the flush that follows is what counts
+        _sync_file_range(descriptor, 0, 0, _START_WRITING)  # a hint: only the flush that follows guarantees anything
     finally:
         os.close(descriptor)
 

@@ -1,7 +1,7 @@
 """Logical table effects as data: what a write does to one table, in a form that can be applied to any pin.
 
 Fragments are kept exactly as `write_fragments` returned them (no id, no row ids, no deletion file): only those may be
-committed again on another pin. What depends on a pin (positions, deletion files) is computed when the effect is
+committed again on another pin. Values that depend on a pin (positions, deletion files) are computed when the effect is
 applied.
 """
 
@@ -22,7 +22,7 @@ from omnigraph.storage.layout import DATA_FILE
 
 @dataclass(frozen=True, slots=True)
 class WrittenFragment:
-    """One fragment as written: what storage says of it, its data file, its number of rows.
+    """One fragment as written: its metadata from storage, its data file, its number of rows.
 
     `hashes` are the key hashes of its rows when they are few, packed as text; None when they are not worth keeping.
     `digest` is the size and checksum of its data file; None where the store keeps checksums itself.
@@ -63,8 +63,8 @@ MaskedFragment: TypeAlias = FragmentMetadata
 class MaskRows:
     """Remove rows of one version whose deletion files are written already, then add rows: an upsert of many rows.
 
-    `version` is that of the table: on another one the effect is made anew. `removed` are fragments that lose all rows,
-    `updated` others without the rows that they lose.
+    `version` is that of the table: on another one the effect has to be computed anew. `removed` are fragments that lose
+    all rows, `updated` others without the rows that they lose.
     """
 
     version: int
@@ -91,7 +91,7 @@ class Reshape:
 class UnwrittenRows:
     """`AppendRows`, or `ReplaceRows` where there are ids, of a few rows that are in no file yet.
 
-    Whoever publishes writes them, in one file with the rows of others. Lives in memory only.
+    The publisher writes them, in one file with the rows of other plans of the group. Exists in memory only.
     """
 
     ids: tuple[str, ...]
@@ -100,7 +100,7 @@ class UnwrittenRows:
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """Old fragments and the new ones that hold the same rows. New ids are fixed: indexes name them already."""
+    """Old fragments and the new ones that hold the same rows. New ids are fixed, because index segments name them."""
 
     old: tuple[Any, ...]
     new: tuple[Any, ...]
@@ -108,10 +108,10 @@ class Rewritten:
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """Fragments merged and indexes brought up to them, as work that is done and can follow a table.
+    """A finished compaction, fragments merged and their indexes extended, that can follow a moving table.
 
-    It applies to every pin that still has the old fragments as they were: rows came and went elsewhere. `dropped` and
-    `segments` are index segments that go and come. Lives in memory only: a compaction that is lost is made again.
+    It applies to every pin that still has the old fragments unchanged; other fragments may differ. `dropped` and
+    `segments` are index segments removed and added. Exists in memory only: a compaction that is lost is made again.
     """
 
     groups: tuple[Rewritten, ...]

@@ -79,7 +79,7 @@ _armed: Mapping[str, Action] | None = None
 
 
 def hit(point: Point) -> None:
-    """Do what was armed for this place; almost always nothing."""
+    """Run the action that is armed for this place; almost always none."""
     if _armed is not None:
         action = _armed.get(point)
         if action is not None:
@@ -87,13 +87,13 @@ def hit(point: Point) -> None:
 
 
 def arm(actions: Mapping[str, Action] | None) -> None:
-    """Replace whatever was armed; None disarms."""
+    """Replace all armed actions; None disarms."""
     global _armed
     _armed = actions
 
 
 def parse(text: str) -> dict[str, Action]:
-    """The actions that the text of the variable asks for."""
+    """The actions that the text of the variable describes."""
     actions: dict[str, Action] = {}
     for item in filter(None, (part.strip() for part in text.split(";"))):
         name, _, what = item.partition(":")

@@ -1,6 +1,6 @@
-"""Lance, obstore and OS errors become ours here, and nowhere else.
+"""Lance, obstore and OS errors become typed errors here, and nowhere else.
 
-What decides is the class of an error, its errno, its HTTP status, or the variant that the substrate writes in front of
+An error is classified by its class, its errno, its HTTP status, or the variant that Lance or obstore writes in front of
 its message. Lance has classes for few of its errors and prints the others as `wrapper: wrapper: variant: details`,
 where details hold paths and answers of servers. Wrappers are removed from the front, the variant is compared as a
 whole, and details are never searched: a graph may be called `team-404`.
@@ -30,7 +30,7 @@ _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR})
 _NO_CREDENTIALS = frozenset({401, 403})
 
-# Lance ends its messages with the place in its own source, obstore with a dump of the error.
+# Lance ends its messages with the position in its own source, obstore with a dump of the error.
 _SOURCE_POSITION = re.compile(r"(,? /?[\w./~-]+\.rs:\d+:\d+)+$")
 _DUMP = "\n\nDebug source:"
 _WRAPPER = re.compile(
@@ -38,7 +38,7 @@ _WRAPPER = re.compile(
 )
 _REQUEST = re.compile(r"(?:Error performing list request: )?Error performing [A-Z]+ \S+ in [^\n]*? - ", re.DOTALL)
 _STATUS = re.compile(r"Server returned non-2xx status code: (\d{3})\b")
-# Behind what the system calls the error, or at the very end: not inside a path or an answer.
+# Directly after the name the system gives to the error, or at the very end: not inside a path or an answer.
 _OS_ERROR = re.compile(r"^[^/\"\n]*\(os error (\d+)\)|\(os error (\d+)\)$")
 _PRIVILEGES = re.compile(r"The operation lacked (?:the necessary privileges|valid authentication credentials)")
 _NOT_FOUND = re.compile(r"Not found: |Dataset at path .* was not found|Object at location .* not found: ", re.DOTALL)
@@ -50,7 +50,7 @@ _CORRUPT = re.compile(
     r"|Invalid (?:argument error: First offset|argument error: Max offset)|.{0,80}(?:magic number|buffer is too short)"
     r"|Encountered corrupt file"
 )
-# Where the S3 client looks last; when a request to it fails, everything before it had no credentials either.
+# The S3 client tries this last; when a request to it fails, all earlier sources had no credentials either.
 _METADATA_SERVICE = re.compile(r"Error performing [A-Z]+ http://169\.254\.169\.254/")
 
 
@@ -59,12 +59,12 @@ _BUCKET_NAME = re.compile(r"<BucketName>([^<]{1,63})</BucketName>")
 
 
 def _message_of(error: BaseException) -> str:
-    """The text of an error without the substrate's own source positions and dumps."""
+    """The text of an error without the library's own source positions and dumps."""
     return _SOURCE_POSITION.sub("", str(error).strip().split(_DUMP, 1)[0].rstrip())
 
 
 def _variant_of(message: str) -> str:
-    """The message behind its wrappers: it begins with the variant that the substrate chose."""
+    """The message without its wrappers: it begins with the variant."""
     while (wrapper := _WRAPPER.match(message)) is not None:
         message = message[wrapper.end() :]
     return message
@@ -91,7 +91,7 @@ def _errno_of(error: BaseException, variant: str) -> int | None:
 
 
 def translate(error: BaseException, doing: str) -> OmnigraphError:
-    """The typed error for a substrate failure met while `doing` something."""
+    """The typed error for a substrate failure raised while `doing` something."""
     full = _message_of(error)
     message = f"{doing} failed: {full.split(chr(10), 1)[0][:400]}"
     if isinstance(error, CommitConflictError):
@@ -135,7 +135,7 @@ def translate(error: BaseException, doing: str) -> OmnigraphError:
 
 @contextmanager
 def translate_faults(doing: str) -> Iterator[None]:
-    """Run a block of substrate calls; what they raise leaves as an `OmnigraphError` from its cause."""
+    """Run a block of substrate calls; their errors are raised as an `OmnigraphError` with the original as cause."""
     try:
         yield
     except OmnigraphError:
@@ -143,7 +143,7 @@ def translate_faults(doing: str) -> Iterator[None]:
     except (OSError, ValueError, RuntimeError, KeyError, ob.BaseError) as error:
         raise translate(error, doing) from error
     except BaseException as error:
-        # Lance panics on some damaged files, and a panic has no class that could be named here.
+        # Lance panics on some damaged files, and the class of a panic cannot be imported.
         if type(error).__name__ == "PanicException":
             raise CorruptGraph(
                 f"{doing} failed: the file is damaged ({_message_of(error)[:400]})",

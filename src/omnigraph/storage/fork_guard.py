@@ -1,4 +1,4 @@
-"""Refusing to use storage in a forked process: it has none of the threads of Lance and obstore, and would wait.
+"""Refusing to use storage in a forked process: it lacks the threads of Lance and obstore, and would wait forever.
 
 A process that has opened no graph yet may fork: that is how forkserver and the workers of Spark start.
 """
@@ -16,7 +16,7 @@ _is_in_use = False
 
 
 def begin() -> None:
-    """Storage is used from now on."""
+    """Record that storage is used from now on."""
     global _is_in_use
     if is_forked:
         refuse()
@@ -24,7 +24,7 @@ def begin() -> None:
 
 
 def refuse() -> NoReturn:
-    """Say why a forked process cannot go on, and what can."""
+    """Raise an error that says why a forked process cannot go on, and what to do instead."""
     raise ForkUnsupported(
         "this process was forked from one that had a graph open, and the threads of storage do not survive a fork",
         hint='start processes with multiprocessing.get_context("spawn"), and open the graph in the new process',

@@ -1,6 +1,6 @@
-"""Equal texts among millions: by 64-bit hashes, which need eight bytes a row, then by the texts themselves.
+"""Finding equal texts among millions: by 64-bit hashes, which need eight bytes a row, then by the texts themselves.
 
-Hashes are compared where they are made, and never stored.
+Hashes are compared by the process that computes them, and never stored.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 _WORD = 8
 _BITS = np.array([0, *(8 * (_WORD - length) for length in range(1, _WORD + 1))], np.uint64)
 _AT_ONCE = 1 << 15
-"""Texts that are hashed together: few enough that all that is computed of them stays near the processor."""
+"""Texts that are hashed together: few enough for all intermediate arrays to fit in the processor's cache."""
 _FEW = 32
-"""Up to so many texts are hashed one by one: a column of them costs more to make than to hash."""
+"""Up to this number texts are hashed one by one: making a column of them costs more than hashing."""
 _ALL_BITS = 2**64 - 1
 Hashes = np.ndarray[Any, np.dtype[np.uint64]]
 
 
 def rows_with_equal_hash(texts: pa.Array) -> np.ndarray:
-    """Rows, in order, whose hash another row has as well: all rows of equal texts, and rarely one more."""
+    """Rows, in order, whose hash another row has as well: all rows of equal texts, and rarely others."""
     rows = np.flatnonzero(texts.is_valid().to_numpy(zero_copy_only=False))
     hashes = text_hashes(texts)[rows]
     ordered = np.sort(hashes)
@@ -39,7 +39,7 @@ def hashes_of(texts: Sequence[str]) -> Hashes:
 
 
 def _hash_of(text: str) -> int:
-    """What `_hashed` computes, of one text."""
+    """The same hash as `_hashed` computes, of one text."""
     raw, mix = text.encode(), int(_MIX)
     found = len(raw) * mix & _ALL_BITS
     for at in range(0, len(raw), _WORD):
@@ -50,7 +50,7 @@ def _hash_of(text: str) -> int:
 
 
 def text_hashes(texts: pa.Array | pa.ChunkedArray) -> Hashes:
-    """The hash of every text of a column, the same on every machine. That of a null means nothing."""
+    """The hash of every text of a column, the same on every machine. The hash of a null is meaningless."""
     found = np.empty(len(texts), np.uint64)
     at = 0
     for chunk in texts.chunks if isinstance(texts, pa.ChunkedArray) else [texts]:
@@ -69,14 +69,14 @@ def _hashed(texts: pa.Array) -> Hashes:
     padded = np.zeros(last - first + _WORD, np.uint8)
     if data is not None:
         padded[: last - first] = np.frombuffer(data, np.uint8, last - first, first)
-    # Every position as the beginning of a word: numpy reads unaligned words where it is told to step by single bytes.
+    # A word beginning at every byte: numpy reads unaligned words when the strides are single bytes.
     words = np.ndarray((last - first + 1,), np.dtype("<u8"), padded, strides=(1,))
     begin, lengths = ends[:-1] - first, np.diff(ends)
     found = lengths.astype(np.uint64) * _MIX
     rows: Any = slice(None)
     for at in range(0, int(lengths.max(initial=0)), _WORD):
         left = lengths[rows] - at
-        if left.min() <= 0:  # only the texts that go on: one that is very long costs its own words alone
+        if left.min() <= 0:  # only the texts with words left: a very long text costs its own words alone
             rows, left = np.arange(len(texts))[rows][left > 0], left[left > 0]
         # Bytes beyond the end of a text are shifted out of its last word.
         spare = _BITS[np.minimum(left, _WORD)]

@@ -1,7 +1,7 @@
-"""What a BTREE would read for a range of values, told from the bounds of its pages.
+"""Estimating what a BTREE reads for a range of values, from the bounds of its pages.
 
 A segment of a BTREE holds its values in order, some thousands to a page, and lists the least and the greatest value of
-every page in a small file. That file says how many pages a filter touches before any of them is read: it is the
+every page in a small file. From that file follows how many pages a filter touches before any of them is read: it is the
 statistics of an indexed column. It is read once per segment and kept.
 """
 
@@ -41,7 +41,7 @@ class ValueRange:
 
 @dataclass(frozen=True, slots=True)
 class IndexCost:
-    """What an index reads for some ranges, and what the whole column is. `rows` is an upper bound of those found."""
+    """The cost of reading some ranges through an index, and the size of the whole column. `rows` is an upper bound."""
 
     index_bytes: int
     lookups: int
@@ -94,7 +94,7 @@ class IndexPages:
 
 
 def index_cost(table: Table, column: str, ranges: Sequence[ValueRange]) -> IndexCost:
-    """What it takes to find the rows of some ranges in the BTREE of a column."""
+    """The cost of finding the rows of some ranges in the BTREE of a column."""
     read = found = lookups = 0
     for segment in table.index_parts(column):
         bounds = table.pages.bounds(table.path, segment.uuid)
@@ -105,7 +105,7 @@ def index_cost(table: Table, column: str, ranges: Sequence[ValueRange]) -> Index
         lookups += len(ranges)
     whole, rows = column_bytes(table, column), table.stored_rows
     bare = rows - _covered_rows(table, column)
-    read += whole * bare // max(1, rows)  # what no segment covers is scanned
+    read += whole * bare // max(1, rows)  # rows that no segment covers are scanned
     return IndexCost(read, lookups, whole, min(rows, found + bare))
 
 
@@ -138,7 +138,7 @@ def _bounds_of(rows: pa.Table) -> PageBounds:
 
 
 def _plain(column: pa.ChunkedArray) -> list[Any]:
-    """Values that sort as they stand: moments and days as the numbers that are stored."""
+    """Values that sort as they are: moments and days as their stored numbers."""
     if pa.types.is_timestamp(column.type):
         column = column.cast(pa.int64())
     elif pa.types.is_date(column.type):

@@ -1,9 +1,9 @@
-"""Key indexes in memory, before lookups need them.
+"""Prefetching key indexes into memory, before lookups need them.
 
-Storage reads a page of an index when a lookup first meets it, which takes longer than the lookup, and a table of a
-million keys has hundreds of pages. Whoever looks up a few keys of a version will look up more: then the pages are read
-in the background, at once, in the time of some ten lookups. So are the positions of deleted rows, without which keys
-that are kept in memory say nothing.
+Storage reads a page of an index when a lookup first needs it, which takes longer than the lookup, and a table of a
+million keys has hundreds of pages. After a few lookups in a version, more are likely: then all pages are read in the
+background, in the time of some ten lookups. So are the positions of deleted rows, which in-memory key sets need to
+answer a lookup.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _log = logging.getLogger(__name__)
 class IndexPrefetch:
     """Reads key indexes that are used often, on a local disk, each segment once into the cache of an open graph.
 
-    `patience`: lookups in one version before its index is worth reading. Segments of up to `few` rows are not, nor is
-    anything of an index of more than `many`.
+    `patience`: lookups in one version before its index is worth reading. Segments of up to `few` rows are not read, nor
+    is any segment of an index of more than `many` rows.
     """
 
     def __init__(self, *, patience: int = 32, few: int = 16_384, many: int = 4_000_000) -> None:
@@ -34,7 +34,7 @@ class IndexPrefetch:
         self._lock = threading.Lock()
 
     def looked_up(self, home: Table) -> None:
-        """One more lookup in the key index of a version."""
+        """Count a lookup in the key index of a version; starts the background read when it is due."""
         with self._lock:
             if self._reader is not None and self._reader.is_alive():
                 return
@@ -46,7 +46,7 @@ class IndexPrefetch:
                 self._reader.start()
 
     def wait(self) -> None:
-        """Until nothing is being read in the background."""
+        """Wait until nothing is being read in the background."""
         reader = self._reader
         if reader is not None:
             reader.join()
@@ -61,11 +61,11 @@ class IndexPrefetch:
                     home.shared.add_prefetched(fresh)
             for fragment_id in _unread_deletions(home):
                 home.read_deletions(fragment_id)
-        except StorageError as error:  # nobody waits for it: lookups read what they need
+        except StorageError as error:  # no caller waits for it: lookups read the pages they need
             _log.debug("the key index of %s was not read: %s", home.path, error)
 
     def _unread(self, home: Table) -> set[str]:
-        """Segments worth reading that have not been read. What folding adds for a few rows is not."""
+        """Segments worth reading that have not been read. Small ones, as folds add, are not."""
         rows = {i: f.physical_rows for i, f in home.fragments.items()}
         segments = [s for index in home.dataset.describe_indices() if index.name == KEY_INDEX for s in index.segments]
         large = {str(s.uuid) for s in segments if sum(rows.get(i, 0) for i in s.fragment_ids) > self._few}

@@ -1,8 +1,8 @@
 """Index builds and compaction as detached versions. Physical only: no answer ever changes.
 
-Two traps live here. A new fragment of a `Rewrite` must carry an id that nothing ever used (the high-water mark), or
-index lookups lose rows silently. And a key index is extended by a segment of the same name that covers exactly the
-fragments it lacked.
+Two rules are easily broken here. A new fragment of a `Rewrite` must carry an id that was never used (above the
+high-water mark), or index lookups lose rows silently. And a key index is extended by a segment of the same name that
+covers exactly the fragments it lacked.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ SMALL_FRAGMENT_ROWS = 65_536
 SMALL_FRAGMENT_BYTES = 16 << 20
 MAX_SEGMENTS = 4
 _ID_GAP = 256
-"""New fragments leave room for this many appends of others while the fold is at work."""
+"""New fragment ids leave room for this many appends by other writers while the fold runs."""
 
 
 def index_name(column: str) -> str:
-    """The name of the BTREE of a column; `id` has the key index."""
+    """The name of the BTREE of a column; for `id`, that of the key index."""
     return f"{column}_idx"
 
 
@@ -41,21 +41,21 @@ def missing_segments(
     pool: TaskPool = LOCAL_POOL,
     more: Sequence[BuildSegment] = (),
 ) -> list[Index]:
-    """Segments, in no version yet, of what the BTREEs of some columns lack, and those of some other work."""
+    """Build segments, in no version yet, for what the BTREEs of some columns lack, and those of `more`."""
     coverage = table.index_coverage()
     counts = {segments[0].name: len(segments) for segments in index_segments(table, columns) if segments}
     works = list(more)
     for column in columns:
         name = index_name(column)
         lacking = [i for i in table.fragments if i not in coverage.get(name, frozenset())]
-        # A lookup asks every segment, so work is not cut into more of them than an index may have.
+        # A lookup searches every segment, so work is not cut into more of them than an index may have.
         pieces = max(1, min(pool.pieces, MAX_SEGMENTS - counts.get(name, 0)))
         works += segments_over(table, column, name, lacking, pieces)
     return pool.do(store, works) if works else []
 
 
 def index_segments(table: Table, columns: Sequence[str]) -> list[list[Index]]:
-    """The segments of the BTREEs of some columns, a list for each index, in the form that a commit drops them by."""
+    """The segments of the BTREEs of some columns, a list for each index, in the form in which a commit drops them."""
     names = {index_name(column) for column in columns}
     with translate_faults(f"reading the indexes of {table.path}"):
         return [
@@ -78,9 +78,9 @@ def index_segments(table: Table, columns: Sequence[str]) -> list[list[Index]]:
 def fold_tail(
     store: TableStore, base: Table, columns: Sequence[str], known_high_water: int, pool: TaskPool = LOCAL_POOL
 ) -> tuple[Table, Compacted] | None:
-    """Merge the small fragments that one-row writes left behind and cover them with the BTREEs of `columns`.
+    """Merge the small fragments of one-row writes and cover them with the BTREEs of `columns`.
 
-    The folded table, and the same as an effect that follows a moving one; None when nothing is left to fold.
+    Returns the folded table, and the fold as an effect that follows a moving one; None when nothing is left to fold.
     """
     dropped = _crowding_segments(base, columns)
     table = commit_indexes(store, base, dropped=dropped)
@@ -96,7 +96,7 @@ def fold_tail(
 def _crowding_segments(base: Table, columns: Sequence[str]) -> list[Index]:
     """Index segments that cover small fragments only, once there are many of them.
 
-    Without them their fragments look alike to the compaction planner and become one fragment under one new segment.
+    Without them the compaction planner treats their fragments alike and merges them into one, under one new segment.
     """
     small = {i for i, f in base.fragments.items() if f.num_rows < SMALL_FRAGMENT_ROWS}
     live = set(base.fragments)
@@ -105,7 +105,7 @@ def _crowding_segments(base: Table, columns: Sequence[str]) -> list[Index]:
 
 
 def _merged_small(table: Table, after: int) -> list[Rewritten]:
-    """Small fragments and the larger ones they become."""
+    """Merge small fragments: each group with the larger fragments that replace it."""
     with translate_faults(f"compacting {table.path}"):
         plan = Compaction.plan(
             table.dataset, {"target_rows_per_fragment": SMALL_FRAGMENT_ROWS, "materialize_deletions": False}
@@ -117,7 +117,7 @@ def _merged_small(table: Table, after: int) -> list[Rewritten]:
 def number_fragments(
     table: Table, tasks: Sequence[CompactionTask], merged: Sequence[Sequence[FragmentMetadata]], after: int
 ) -> list[Rewritten]:
-    """What the tasks of a compaction made, with ids above a given one."""
+    """The results of a compaction's tasks, with fragment ids above a given one."""
     ids = itertools.count(after + 1)
     return [
         Rewritten(
@@ -135,6 +135,6 @@ def high_water(table: Table, known: int) -> int:
 
 
 def _is_worthwhile(task: CompactionTask) -> bool:
-    """Few rows can be much data (long texts, vectors): such fragments are not rewritten for being short."""
+    """Whether a task is worth its data: few rows can be much data (long texts, vectors), which is not rewritten."""
     sizes = [sum(file.file_size_bytes or 0 for file in fragment.files) for fragment in task.fragments]
     return sum(sizes) < SMALL_FRAGMENT_BYTES * len(sizes)

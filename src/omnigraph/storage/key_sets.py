@@ -1,9 +1,9 @@
-"""The keys of immutable data files in memory: what says without a read that a key is new, or in which row it stands.
+"""The keys of immutable data files in memory: they answer without a read whether a key is new, or which row has it.
 
-An insert asks whether its key exists, and nearly always it does not. Sorted 64-bit hashes of what a file holds prove
-that; a hash that is there proves nothing. Where the ids themselves are kept beside the hashes, they decide, and the
-index is asked about nothing. Rows that were deleted count as held: a file is the same for every version and branch that
-has it, and each version knows what it deleted.
+An insert checks whether its key exists, and nearly always it does not. Sorted 64-bit hashes of a file's keys prove
+that; a hash that is present proves nothing. Where the ids themselves are kept beside the hashes, they decide, and the
+index is not used. Deleted rows are included: a file is the same for every version and branch that has it, and the
+deletions belong to each version.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class FileKeys:
 
     @classmethod
     def of(cls, ids: pa.Array, room: int) -> FileKeys:
-        """The keys of a column of ids. Rows and ids are kept if all has room."""
+        """The keys of a column of ids. Rows and ids are kept if everything fits in `room` bytes."""
         hashes = text_hashes(ids)
         order = np.argsort(hashes).astype(np.uint32)
         if hashes.nbytes + order.nbytes + ids.nbytes > room:
@@ -56,11 +56,11 @@ class FileKeys:
         return self.hashes.nbytes + (ids.nbytes if ids is not None else 0) + (rows.nbytes if rows is not None else 0)
 
     def holds_any(self, wanted: Hashes) -> bool:
-        """Whether one of some hashes is among its own."""
+        """Whether one of some hashes is among the file's."""
         return bool((self.hashes.searchsorted(wanted) < self.hashes.searchsorted(wanted, "right")).any())
 
     def find(self, texts: Sequence[str], wanted: Hashes) -> Iterator[tuple[str, int]]:
-        """Those of some ids, given with their hashes, that it holds, and the row of each."""
+        """The ids, of some given with their hashes, that the file holds, each with its row."""
         if self.rows is None or self.ids is None:
             return
         first = self.hashes.searchsorted(wanted).tolist()
@@ -72,9 +72,9 @@ class FileKeys:
 
 
 class KeySets:
-    """Keys by data file. Tables of few rows are read when they are asked about, others in the background.
+    """Keys by data file. Files of few rows are read on the first lookup, others in the background.
 
-    `patience`: how often a large file is asked about before it is worth reading. `many`: rows of a table above which it
+    `patience`: how often a large file is looked up before it is worth reading. `many`: rows of a table above which it
     never is. `capacity`: bytes kept at most, half of it of one table.
     """
 
@@ -91,7 +91,7 @@ class KeySets:
         self._lock = threading.Lock()
 
     def certainly_new(self, table: Table, ids: Sequence[str]) -> bool:
-        """Whether the indexed part of a table certainly holds none of some ids. False: the index has to be asked."""
+        """Whether the indexed part of a table certainly holds none of some ids. False: the index has to be searched."""
         files = _indexed_files(table)
         if not self._is_known(table, files):
             return False
@@ -100,7 +100,7 @@ class KeySets:
         return not any(known is None or known.holds_any(wanted) for known in sets)
 
     def locate(self, table: Table, ids: Sequence[str]) -> list[tuple[str, int]] | None:
-        """Those of some ids that the indexed part of a table holds, with their addresses. None: the index knows."""
+        """The ids that the indexed part of a table holds, with their addresses. None: the index has to be searched."""
         files = _indexed_files(table)
         if not self._is_known(table, files):
             return None
@@ -118,13 +118,13 @@ class KeySets:
         return found
 
     def wait(self) -> None:
-        """Until nothing is being read in the background."""
+        """Wait until nothing is being read in the background."""
         reader = self._reader
         if reader is not None:
             reader.join()
 
     def _is_known(self, table: Table, files: dict[str, int]) -> bool:
-        """Whether all of some files are known; what a fold adds to them is read at once, as a small table is."""
+        """Whether the keys of all files are in memory. A few missing rows, as after a fold, are read at once."""
         unknown = {file: i for file, i in files.items() if file not in self._known}
         if unknown and _rows(table, unknown) > self._few:
             self._ask_for(table, files, unknown)
@@ -134,7 +134,7 @@ class KeySets:
         return True
 
     def _ask_for(self, table: Table, files: dict[str, int], unknown: dict[str, int]) -> None:
-        """Have files read that are asked about often. Only where reading is cheap, and where all of it has room."""
+        """Start reading often used files in the background, if that is cheap and all of the table fits."""
         if _rows(table, files) > self._many or "://" in table.dataset.uri:
             return
         with self._lock:
@@ -150,7 +150,7 @@ class KeySets:
     def _read_quietly(self, table: Table, files: dict[str, int]) -> None:
         try:
             self._read(table, files)
-        except StorageError as error:  # nobody waits for it: the index goes on answering
+        except StorageError as error:  # no caller waits for it: lookups go on using the index
             _log.debug("keys of %s were not read: %s", table.path, error)
 
     def _read(self, table: Table, files: dict[str, int]) -> None:
@@ -162,7 +162,7 @@ class KeySets:
 
 
 def _indexed_files(table: Table) -> dict[str, int]:
-    """Data files that the key index answers for, each with its fragment."""
+    """Data files that the key index covers, each with its fragment."""
     return {data_file(table.fragments[i]): i for i in table.indexed_fragments}
 
 

@@ -46,10 +46,10 @@ LOCKS = "__locks"
 QUARANTINE = "__quarantine"
 STAGING = "__staging"
 CLOCKS = f"{STAGING}/clock-"
-"""Probes of the store's clock: put, looked at, removed."""
+"""Probes of the store's clock: put, read for their time, removed."""
 DERIVED = "__derived"
 
-# What names in a store look like. Whatever is read from one has to match before it is used as a path.
+# Patterns for names in a store. A name read from one has to match before it is used as a path.
 _SEGMENT = r"[0-9A-Za-z_-][0-9A-Za-z_.-]{0,199}"
 _TABLE = r"(?:node|edge)s/[0-9a-f]{16}-[0-9a-z]{26}"
 _CHANGE_LIST = rf"{CHANGES}/[0-9A-Za-z]{{1,64}}/[0-9a-f]{{16}}-[0-9]{{1,20}}\.json"
@@ -113,7 +113,7 @@ class GraphRoot:
         return cls(_local_path(text), is_local=True)
 
     def parents(self) -> Iterator[GraphRoot]:
-        """The places that this one lies inside of, nearest first; of a bucket those below its root."""
+        """The places that this one lies in, nearest first; in a bucket those below its root."""
         if self.is_local:
             yield from (GraphRoot(str(parent), is_local=True) for parent in Path(self.uri).parents)
             return
@@ -127,7 +127,7 @@ class GraphRoot:
 
 
 def require_whole_uri(text: str) -> None:
-    """Refuse what `pathlib.Path` makes of a URI: it would name a directory `s3:` of this machine."""
+    """Refuse a URI that went through `pathlib.Path`: it would name a directory `s3:` of this machine."""
     if _CUT_URI.match(text):
         scheme, _, rest = text.partition(":/")
         raise InvalidArgument(f"{text} is no path and no URI", hint=f"pass a text, not a Path: {scheme}://{rest}")
@@ -169,7 +169,7 @@ def _local_path(text: str) -> str:
 
 
 def _s3_uri(text: str, rest: str) -> str:
-    """A bucket and a key prefix. Keys that have to be escaped in a URL would be spelt in two ways."""
+    """A bucket and a key prefix. Keys that have to be escaped in a URL are refused: they would be spelt in two ways."""
     bucket, _, key = rest.rstrip("/").partition("/")
     if not bucket or not key:
         raise InvalidArgument(f"{text!r} needs a bucket and a path", hint="use s3://bucket/path/to/graph")
@@ -182,7 +182,7 @@ def _s3_uri(text: str, rest: str) -> str:
     return "s3://" + "/".join(segments)
 
 
-@lru_cache(maxsize=1024)  # names of branches and tables, asked for at each write
+@lru_cache(maxsize=1024)  # names of branches and tables, which each write uses
 def fnv1a64(text: str) -> str:
     """The 64-bit FNV-1a hash of a name, as 16 hex digits."""
     value = _FNV_OFFSET
@@ -192,18 +192,18 @@ def fnv1a64(text: str) -> str:
 
 
 def table_path(table_key: str, ulid: str) -> str:
-    """Where a new table lies. The ulid makes two attempts to add one type use two directories."""
+    """The location of a new table. The ulid makes two attempts to add one type use two directories."""
     kind, _, name = table_key.partition(":")
     return f"{kind}s/{fnv1a64(name)}-{ulid.lower()}"
 
 
 def manifest_path(native_branch: str | None) -> str:
-    """Where the state of a branch lies; None is main."""
+    """The location of a branch's state; None is main."""
     return MANIFEST if native_branch is None else f"{MANIFEST}/tree/{quote(native_branch, safe='.')}"
 
 
 def moved_path(path: str, source: GraphRoot, target: GraphRoot) -> str:
-    """Where an object lies in another store. On object stores Lance does not quote a `/` in the name of a branch."""
+    """The path of an object in another store. On object stores Lance does not quote a `/` in the name of a branch."""
     found = _BRANCH_STATE.fullmatch(path)
     if found is None or source.is_local == target.is_local:
         return path
@@ -223,7 +223,7 @@ def quote_path(name: str) -> str:
 
 
 def unquote_path(segment: str) -> str:
-    """The inverse of `quoted`."""
+    """The inverse of `quote_path`."""
     return unquote(segment)
 
 

@@ -1,4 +1,4 @@
-"""A polite queue between processes on one local disk. It lowers latency and is needed for nothing else.
+"""A best-effort queue between processes on one local disk. It lowers latency; correctness does not need it.
 
 The wait is bounded: a process that was stopped while holding the lock delays others by a moment and never blocks them.
 """
@@ -21,9 +21,9 @@ _HEADER = struct.Struct("<II")
 
 @contextlib.contextmanager
 def advisory_lock(root: GraphRoot, name: str, meanwhile: Callable[[], None] | None = None) -> Iterator[LockFile | None]:
-    """Hold the lock of `name`, or go on without it after a short wait or where locks cannot be had.
+    """Hold the lock of `name`, or go on without it after a short wait or where locks are not supported.
 
-    `meanwhile` is done first where there is somebody to wait for.
+    `meanwhile` runs first if the lock is held by another process.
     """
     descriptor = _open(root, name)
     if descriptor is None:
@@ -37,19 +37,19 @@ def advisory_lock(root: GraphRoot, name: str, meanwhile: Callable[[], None] | No
 
 
 class LockFile:
-    """What the holders of a lock leave, in its file, for others to read. It may be lost, and is never half there."""
+    """Content that holders of a lock leave in its file for other processes. It may be lost, and is never partial."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
 
     def write(self, body: bytes) -> None:
-        """Leave something in place of what was left before."""
+        """Replace the content."""
         with contextlib.suppress(OSError):
             os.pwrite(self._descriptor, _HEADER.pack(len(body), zlib.crc32(body)) + body, 0)
 
 
 def read_lock_file(root: GraphRoot, name: str) -> bytes | None:
-    """What holders of the lock of `name` left; None where nothing was, or not all of it. The lock need not be held."""
+    """Read the content of the lock file of `name`; None if it is empty or incomplete. The lock need not be held."""
     if not root.is_local:
         return None
     try:
@@ -89,14 +89,14 @@ def _open(root: GraphRoot, name: str) -> int | None:
 
 
 def _acquire(descriptor: int, meanwhile: Callable[[], None] | None) -> None:
-    """Wait in the kernel, not longer than the limit. Who comes while it is free goes first: strict order is slower."""
+    """Wait in the kernel, up to the limit. A free lock is taken without queueing: strict order is slower."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         if meanwhile is not None:
             meanwhile()
         acquired = threading.Event()
-        # A duplicate shares the lock: whoever closes last releases it, so a waiter that is given up harms nobody.
+        # A duplicate shares the lock until the last is closed, so a waiter that is given up on does no harm.
         threading.Thread(target=_wait, args=(os.dup(descriptor), acquired), daemon=True).start()
         acquired.wait(MAX_WAIT_SECONDS)
     except OSError:

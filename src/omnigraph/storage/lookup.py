@@ -1,8 +1,8 @@
-"""Finding entities by id at a pin: the key index for what it covers, key hashes for the tail it does not.
+"""Finding entities by id at a pin: the key index for the fragments it covers, key hashes for the tail it does not.
 
-A one-row append leaves a fragment that no index covers, and looking into every such fragment is what makes a naive
-table slow. So each pin carries the key hashes of its small uncovered fragments (`Tail`), and a lookup opens only the
-fragments whose hashes say "perhaps".
+A one-row append leaves a fragment that no index covers, and reading every such fragment is what makes a naive table
+slow. So each pin carries the key hashes of its small uncovered fragments (`Tail`), and a lookup opens only the
+fragments whose hashes match.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Located:
 
 
 def locate(table: Table, ids: Sequence[str], tail: Tail, answered: frozenset[int] = frozenset()) -> Located:
-    """Which of `ids` (each given once) exist in the table, and where. `answered` fragments hold none of them."""
+    """The ids of `ids` (each given once) that exist in the table, and where. `answered` fragments hold none of them."""
     if not ids or not table.fragments:
         return Located((), ())
     if len(ids) > MAX_LISTED:
@@ -56,7 +56,7 @@ def locate(table: Table, ids: Sequence[str], tail: Tail, answered: frozenset[int
     remembered = _remembered(table, ids, tail, answered)
     if remembered is not None:
         return remembered
-    # Usually all exist or none does, and then the index alone answers: no row has to be read to tell which.
+    # Usually all exist or none does, and then the index alone answers: no row has to be read to distinguish them.
     found = _matches(table, ids, tail, answered, columns=[])
     if 0 < found.num_rows < len(ids):
         found = _matches(table, ids, tail, answered, columns=["id"])
@@ -65,7 +65,7 @@ def locate(table: Table, ids: Sequence[str], tail: Tail, answered: frozenset[int
 
 
 def _remembered(table: Table, ids: Sequence[str], tail: Tail, answered: frozenset[int]) -> Located | None:
-    """What `locate` finds, where memory answers for the index. Other fragments are read where one of `ids` may be."""
+    """`locate` where key sets in memory replace the index. Uncovered fragments are read where one of `ids` may be."""
     known = KEY_SETS.locate(table, ids) if _is_index_needed(table, answered) else []
     if known is None:
         return None
@@ -77,16 +77,16 @@ def _remembered(table: Table, ids: Sequence[str], tail: Tail, answered: frozense
 
 
 def locate_ahead(table: Table, ids: Sequence[str], tail: Tail) -> None:
-    """`locate`, for whoever will ask the same of the same version in a moment. Many ids are not worth remembering."""
+    """`locate`, and keep the answer for an equal lookup at the same version that follows. Many ids are not kept."""
     if 0 < len(ids) <= _FEW:
         found = locate(table, ids, tail)
         _remember_located(table, tuple(ids), found)
 
 
 def existing_ids(table: Table, ids: Sequence[str], tail: Tail, absent_in: Table | None = None) -> frozenset[str]:
-    """Those of `ids` that exist. Fragments that this process wrote itself are answered from memory.
+    """The ids of `ids` that exist. Fragments that this process wrote itself are answered from memory.
 
-    `absent_in` is a version that is known to hold none of them: what the two have in common is not looked at.
+    `absent_in` is a version known to hold none of them: the fragments that both have in common are not searched.
     """
     if len(ids) > MAX_LISTED:
         return frozenset(locate(table, ids, tail).ids)
@@ -113,7 +113,7 @@ def _common_fragments(before: Table, table: Table) -> frozenset[int]:
 
 
 def _memory_of(table: Table) -> KnownIds:
-    """What this process knows of a version's uncovered fragments without reading them."""
+    """The ids of a version's uncovered fragments as far as they are known without reading."""
     return table.memory.known_ids(lambda: _ids_written_here(table))
 
 
@@ -130,7 +130,7 @@ def _ids_written_here(table: Table) -> KnownIds:
 
 
 def remember_append(base: Table, table: Table, new_fragments: Sequence[int], files: Sequence[str]) -> None:
-    """Carry what is known of a version over to the one that adds rows to it, and takes none from what is known."""
+    """Carry the known ids of a version over to one that adds rows and removes none of the known ones."""
     memory = _memory_of(base)
     written = [(i, _written_here.get(file)) for i, file in zip(new_fragments, files, strict=False)]
     known = [(i, ids) for i, ids in written if ids is not None]
@@ -145,7 +145,7 @@ def missing_ids(table: Table, ids: Sequence[str], tail: Tail) -> list[str]:
 
 
 def remember_written(file: str, ids: Iterable[str]) -> None:
-    """Keep the ids of a small data file that this process has just written. Data files never change."""
+    """Cache the ids of a small data file that this process has just written. Data files never change."""
     _written_here.put(file, frozenset(ids))
 
 
@@ -177,14 +177,14 @@ def rows_by_id(table: Table, ids: Sequence[str], tail: Tail, columns: Sequence[s
         rows = _matches(table, wanted, tail, frozenset(), columns=with_id)
     if not rows.num_rows:
         return table.schema.empty_table().select(list(columns))
-    if len(wanted) <= _FEW:  # who has read rows will often write them next, at the same version
+    if len(wanted) <= _FEW:  # rows that were read are often written next, at the same version
         found = Located(tuple(rows["id"].to_pylist()), tuple(rows["_rowaddr"].to_pylist()))
         _remember_located(table, wanted, found)
     return rows.select(list(columns))
 
 
 def _read_remembered(table: Table, ids: Sequence[str], tail: Tail, columns: list[str]) -> pa.Table | None:
-    """What `_matches` finds, where memory answers for the index: the rows are read by position, without a search."""
+    """`_matches` where key sets in memory replace the index: the rows are read by position, without a search."""
     home = table.index_home
     if not _is_index_needed(table, frozenset()) or not set(columns).issubset(home.schema.names):
         return None
@@ -225,7 +225,7 @@ def rows_with_values(table: Table, columns: Sequence[str], values: Sequence[Sequ
 
 
 def tuple_keys(columns: Sequence[pa.ChunkedArray]) -> pa.Array:
-    """One text per row that is equal exactly where the tuples of values are; null where one of the values is."""
+    """One text per row, equal exactly where the tuples of values are; null where one of the values is."""
     texts = [canonical_texts(whole(column)) for column in columns]
     if len(texts) == 1:
         return texts[0]
@@ -267,7 +267,7 @@ def _matches(table: Table, ids: Sequence[str], tail: Tail, answered: frozenset[i
 
 
 def _is_index_needed(table: Table, answered: frozenset[int]) -> bool:
-    """Whether there are fragments that the key index covers and nothing else has answered for."""
+    """Whether there are covered fragments that are not `answered`."""
     return not answered.union(table.uncovered_fragments).issuperset(table.fragments)
 
 
@@ -279,7 +279,7 @@ def _suspects(table: Table, ids: Sequence[str], tail: Tail, answered: frozenset[
 
 
 def _probe_covered(table: Table, predicate: str, columns: list[str]) -> pa.Table:
-    """Matches in covered fragments, asked of the version whose index is already loaded, without what left since."""
+    """Matches in covered fragments, from the version whose index is already loaded, without rows removed since."""
     home = table.index_home
     INDEX_WARMING.looked_up(home)
     if home is table:
@@ -298,7 +298,7 @@ def _probe(table: Table, predicate: str, columns: list[str], *, fragments: list[
     dataset = table.dataset
     chosen = None if fragments is None else [f for f in map(dataset.get_fragment, fragments) if f is not None]
     with translate_faults(f"looking up ids in {table.path}"):
-        # fast_search leaves out what the index does not cover: those fragments are probed by name.
+        # fast_search skips fragments that the index does not cover: those are probed by name.
         return dataset.scanner(
             columns=columns,
             filter=predicate,

@@ -1,6 +1,6 @@
-"""Upkeep cut into pieces of work that anyone with the table's files can do: merge fragments, build an index segment.
+"""Maintenance cut into tasks that any process with the table's files can do: merge fragments, build an index segment.
 
-Work is data: it names a version of a table, and what it yields is data too. Nothing of it is visible, so a piece that
+A task is data: it names a version of a table, and its result is data too. Nothing of it is visible, so a task that
 fails, or is done twice, leaves only files that no version names.
 """
 
@@ -18,7 +18,7 @@ from omnigraph.storage.tables import Table, TableStore
 
 @dataclass(frozen=True, slots=True)
 class MergeFragments:
-    """One task of a compaction plan; yields the new fragments, without ids."""
+    """One task of a compaction plan; returns the new fragments, without ids."""
 
     path: str
     version: int
@@ -27,7 +27,7 @@ class MergeFragments:
 
 @dataclass(frozen=True, slots=True)
 class BuildSegment:
-    """The segment of an index over some fragments; yields its description."""
+    """The segment of an index over some fragments; returns its description."""
 
     path: str
     version: int
@@ -41,20 +41,20 @@ class BuildSegment:
 
 _AT_ONCE = 8
 ROWS_PER_PIECE = 1 << 22
-"""A lookup asks every segment of an index, so only large ones are cut."""
+"""A lookup searches every segment of an index, so only large ones are cut."""
 Work = MergeFragments | BuildSegment
 
 
 @dataclass(frozen=True, slots=True)
 class TaskPool:
-    """Who does the work. `pieces`: into how many segments an index over many fragments may be cut."""
+    """Executes tasks. `pieces`: into how many segments an index over many fragments may be cut."""
 
     do: Callable[[TableStore, Sequence[Work]], list[Any]]
     pieces: int = 1
 
 
 def perform(store: TableStore, work: Work) -> Any:
-    """Do one piece of work. A handle of its own: building an index locks it, and others may be reading the table."""
+    """Do one task, with a handle of its own: building an index locks it, and others may be reading the table."""
     handle = store.private_handle(store.open(work.path, work.version))
     match work:
         case MergeFragments(path, _, task):
@@ -78,7 +78,7 @@ def _build(handle: Any, work: BuildSegment) -> Any:
 
 
 def _here(store: TableStore, works: Sequence[Work]) -> list[Any]:
-    # Merging holds rows in memory: one at a time. Segments are sorted beside each other.
+    # Merging holds rows in memory: one at a time. Segments are sorted in parallel.
     if len(works) < 2 or any(isinstance(work, MergeFragments) for work in works):
         return [perform(store, work) for work in works]
     with ThreadPoolExecutor(max_workers=min(len(works), _AT_ONCE)) as pool:
@@ -86,11 +86,11 @@ def _here(store: TableStore, works: Sequence[Work]) -> list[Any]:
 
 
 LOCAL_POOL = TaskPool(_here)
-"""This process."""
+"""Runs the tasks in this process."""
 
 
 def segments_over(table: Table, column: str, name: str, fragments: Sequence[int], pieces: int) -> list[BuildSegment]:
-    """The work of covering fragments with a BTREE, in at most so many pieces of about as many rows."""
+    """The tasks that cover fragments with a BTREE, at most `pieces` of about equal rows."""
     rows = sum(table.fragments[i].num_rows for i in fragments)
     pieces = min(pieces, rows // ROWS_PER_PIECE)
     groups: list[list[int]] = [[]]

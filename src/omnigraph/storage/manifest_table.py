@@ -1,13 +1,13 @@
 """The Lance side of `__manifest`: a dataset whose every version is written whole and swapped strictly.
 
-`compare_and_swap` is the only operation in the system that makes anything visible. It succeeds only when the slot
-after the version that was read is free. That alone is not enough (a slot can be free because cleanup emptied it), so
-the caller also keeps the time rules of the publisher.
+`compare_and_swap` is the only operation in the system that makes anything visible. It succeeds only when the slot after
+the version that was read is free. That alone is not enough (a slot can be free because cleanup emptied it), so the
+caller also keeps the time rules of the publisher.
 
-On a local disk each version says, in the metadata of its schema, what its number is and what the checksums of its data
-file and of the version file before it are. Number and data file are compared whenever the rows are read, both checksums
-by `fsck --deep`. A file cannot hold its own checksum, so the newest version file has a record only after the next
-commit. Until then, what it says is checked by what it leads to: a file of that number, and rows of that checksum.
+On a local disk each version records, in the metadata of its schema, its number and the checksums of its data file and
+of the version file before it. Number and data file are compared whenever the rows are read, both checksums by `fsck
+--deep`. A file cannot hold its own checksum, so the newest version file has a record only after the next commit. Until
+then it is checked indirectly: it must have its own number, and lead to rows of the recorded checksum.
 """
 
 from __future__ import annotations
@@ -57,7 +57,9 @@ _BLOCK_BYTES = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class ManifestVersion:
-    """One version of one manifest: where, which, the open handle. `damaged` names a newer file that was cut short."""
+    """One version of one manifest: its location, number and open handle. `damaged` names a newer file that was cut
+    short.
+    """
 
     location: str
     version: int
@@ -78,18 +80,18 @@ class ManifestVersion:
 
     @property
     def file(self) -> str | None:
-        """The name of its data file, which is never given twice; None where there is not exactly one."""
+        """The name of its data file, which is never reused; None where there is not exactly one."""
         with translate_faults(f"reading {self.location} version {self.version}"):
             fragments = self.dataset.get_fragments()
         return data_file(fragments[0].metadata) if len(fragments) == 1 else None
 
     def rows(self, columns: list[str]) -> pa.Table:
-        """The state, in the order it was written."""
+        """The rows of the state, in the order they were written."""
         record("manifest read")
         self._require_intact()
         with translate_faults(f"reading {self.location} version {self.version}"):
             fragments = self.dataset.get_fragments()
-            if len(fragments) == 1:  # as ever: taking its rows by number needs no plan and half the time
+            if len(fragments) == 1:  # the usual case: taking its rows by number needs no plan and half the time
                 return fragments[0].take(range(fragments[0].count_rows()), columns=columns)
             return self.dataset.scanner(columns=columns, scan_in_order=True).to_table()
 
@@ -110,12 +112,12 @@ class ManifestVersion:
 
     @property
     def data_digest(self) -> Digest | None:
-        """What was recorded of its data file."""
+        """The recorded digest of its data file."""
         return self._digest(_DATA_DIGEST)
 
     @property
     def previous_digest(self) -> Digest | None:
-        """What was recorded of the file of the version before it."""
+        """The recorded digest of the version file before it."""
         return self._digest(_PREVIOUS_DIGEST)
 
     def _digest(self, name: bytes) -> Digest | None:
@@ -152,9 +154,9 @@ class ManifestStore:
         self._digester = digester
 
     def create(self, location: str, rows: pa.Table) -> ManifestVersion:
-        """A new manifest whose first version already holds a complete state; `CommitLost` when somebody has made one.
+        """Create a manifest whose first version already holds a complete state; raises `CommitLost` when one exists.
 
-        Where the answer of the store was lost, what is there tells whether it was applied.
+        If the store's answer was lost, the store is read to see whether the commit was applied.
         """
         uri = self._root.join(location)
         fragments = self._first_fragments(location, uri, rows)
@@ -212,7 +214,7 @@ class ManifestStore:
             return None
 
     def latest(self, location: str) -> ManifestVersion:
-        """The newest version. A newest version that was cut short was never acknowledged and is passed over, loudly."""
+        """The newest version. One that was cut short was never acknowledged: it is passed over, with a warning."""
         try:
             with translate_faults(f"opening {location}"):
                 dataset = self._open(location, None)
@@ -236,7 +238,7 @@ class ManifestStore:
         return ManifestVersion(location, version, dataset, digester=self._digester)
 
     def has_version(self, location: str, version: int) -> bool:
-        """One cheap probe: is the file of that version there?"""
+        """Whether the file of a version exists: one cheap probe."""
         return self._objects.exists(f"{location}/{version_file(version)}")
 
     def identity(self, location: str, version: int) -> str | None:
@@ -259,7 +261,7 @@ class ManifestStore:
         self._require_in_store(base, [*needed, data])
         self._durability.sync_files([*flush_first, data])
         hit(Point.BEFORE_SWAP)
-        self._require_in_store(base, [*needed, data])  # again: flushing takes its time
+        self._require_in_store(base, [*needed, data])  # again, since flushing takes time
         record("manifest swap")
         with translate_faults(f"swapping {base.location}"):
             # max_retries=0 is what makes Overwrite strict: with retries a stale one would win.
@@ -279,7 +281,7 @@ class ManifestStore:
     def _require_in_store(self, base: ManifestVersion, needed: Sequence[str]) -> None:
         """Refuse a swap that would name files which are not in the store of the version it builds on.
 
-        A base that is gone itself was collected, or the store is away: that is judged after the swap.
+        A base that is gone itself was collected, or the store is away: the check after the swap decides which.
         """
         missing = missing_files(self._root, [base.path, *needed])
         if missing and base.path not in missing:
@@ -290,7 +292,7 @@ class ManifestStore:
             )
 
     def _labelled(self, schema: pa.Schema, data: str, number: int, previous: str | None = None) -> pa.Schema:
-        """The schema of a version with its number and the digests of its data file and of the version before it."""
+        """The schema of a version with its number and the digests of its data file and of the previous version file."""
         if not self._digester.is_recording:
             return schema
         labels = {**(schema.metadata or {}), _DATA_DIGEST: str(self._digester.measure(data)), _NUMBER: str(number)}
@@ -329,7 +331,7 @@ class ManifestStore:
         return replace(self.at(location, number), damaged=newest.path)
 
     def damaged_newest(self, location: str) -> str | None:
-        """The newest version file when it is cut short and an older one is there to fall back on."""
+        """The newest version file if it was cut short and an older one exists to fall back on."""
         versions = self._version_files(location)
         return versions[0].path if len(versions) > 1 and self._is_cut_short(versions[0]) else None
 
@@ -344,7 +346,7 @@ class ManifestStore:
         return body is not None and not body.endswith(_MAGIC)
 
     def _refuse_foreign(self, location: str, error: StorageError) -> None:
-        """A manifest that is missing or cannot be read is none of ours where another omnigraph has left its files."""
+        """Main's manifest is missing or unreadable: raise `FormatUnsupported` if the root is another omnigraph's."""
         if location == MANIFEST:
             for name in FOREIGN:
                 if self._objects.exists(name) or self._objects.list(f"{name}/"):

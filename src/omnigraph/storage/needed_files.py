@@ -1,7 +1,7 @@
-"""What the versions of a table need on disk, and what lies there: the facts a collector decides by.
+"""The files that versions of a table need, and the files that exist: the facts by which a collector decides.
 
-Lance's own cleanup works on a table's linear HEAD and would destroy detached versions, so ours reads the versions that
-are wanted and names their files. Nothing is deleted here.
+Lance's own cleanup works on a table's linear HEAD and would destroy detached versions, so this module reads the
+versions that are kept and names their files. Nothing is deleted here.
 """
 
 from __future__ import annotations

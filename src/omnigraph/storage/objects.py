@@ -1,8 +1,8 @@
 """Small write-once control objects, on local disk and S3 alike.
 
 Local stores have put-if-absent but no conditional update, so a state change is always a new object. JSON objects carry
-a checksum, which is verified whenever one is read. A probe that fails is an error, never an answer: "absent" is only
-said by the store itself.
+a checksum, which is verified whenever one is read. A probe that fails is an error, never an answer: an object is absent
+only if the store itself says so.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ _PUT_PAUSE = 0.05
 _COPY_BYTES = 8 << 20
 _LIST_PAGE = _DELETED_TOGETHER = 1_000
 _TEMPORARY = re.compile(r"#\d+$")
-"""Names that a local store gives to unfinished puts: listings hide them and nobody can address them."""
+"""Names that a local store gives to unfinished puts: listings hide them and they cannot be addressed."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
-    """What a listing says of one object. `modified` is by the store's own clock."""
+    """An object as listed. `modified` is by the store's own clock."""
 
     path: str
     size: int
@@ -108,15 +108,15 @@ class ObjectStore:
         return self._store is not None
 
     def put_new(self, path: str, body: bytes | pa.Buffer, *, flush: bool = True) -> bool:
-        """Create an object; False when somebody else has created one of that name.
+        """Create an object; False when another one of that name exists.
 
         An object that holds exactly this body counts as created here: on an object store the answer to a put may be
-        lost, and the client then meets its own object when it repeats the put. Where two callers must be told apart,
-        their bodies have to differ. Unflushed, a power loss may take the object away.
+        lost, and the client then meets its own object when it repeats the put. Callers that must be told apart have to
+        write different bodies. Unflushed, a power loss may take the object away.
         """
         record("object put")
         _require_addressable(path)
-        # A buffer is handed over without a copy; obstore wants to see unsigned bytes.
+        # A buffer is passed without a copy; obstore wants unsigned bytes.
         given = obstore.Bytes(memoryview(body).cast("B")) if isinstance(body, pa.Buffer) else body
         created = self._create_local(path, given) if self.root.is_local else self._create_remote(path, given)
         if created and flush:
@@ -135,7 +135,7 @@ class ObjectStore:
         return True
 
     def _create_remote(self, path: str, body: Any) -> bool:
-        """Repeat a put whose answer was lost, and look whose object is there before concluding anything."""
+        """Repeat a put whose answer was lost, and read the object there before concluding anything."""
         for attempt in range(_PUT_ATTEMPTS):
             try:
                 with translate_faults(f"writing {path}"):
@@ -157,7 +157,7 @@ class ObjectStore:
         obstore.put(self._opened, path, body, mode="create", use_multipart=False)
 
     def _sends(self, kind: str, count: int = 1) -> None:
-        """Requests that follow, or have been made. Calls to a local disk are none."""
+        """Count requests that follow, or were made. Calls to a local disk are none."""
         if not self.root.is_local:
             requests.sent(kind, count)
 
@@ -190,12 +190,12 @@ class ObjectStore:
         return None if body is None else open_json(body, path)
 
     def modified(self, path: str) -> dt.datetime | None:
-        """When an object was written, by the store's clock; None when there is none."""
+        """When an object was written, by the store's clock; None when it does not exist."""
         found = self._head(path)
         return None if found is None else found.modified
 
     def identity(self, path: str) -> str | None:
-        """A text that changes when the object is replaced; None when there is none."""
+        """A text that changes when the object is replaced; None when it does not exist."""
         found = self._head(path)
         return None if found is None else found.identity
 
@@ -206,7 +206,9 @@ class ObjectStore:
         return self._head(path) is not None
 
     def _head(self, path: str) -> _Head | None:
-        """What the store says of one object. Only a store that says so makes it absent; any other failure is raised."""
+        """The store's answer about one object. Only its own "not found" makes an object absent; other failures are
+        raised.
+        """
         if self._store is None or _TEMPORARY.search(path):
             return None
         record("object probe")
@@ -264,9 +266,9 @@ class ObjectStore:
                 return False
 
     def copy_to(self, path: str, other: ObjectStore, target: str) -> bool:
-        """Copy an object into another store, a piece at a time; False when it is not there any more.
+        """Copy an object into another store, a piece at a time; False when it no longer exists.
 
-        It appears there whole, in place of what was there. `sync_files` of the other store makes it durable.
+        It appears there whole, in place of an earlier one. `sync_files` of the other store makes it durable.
         """
         record("object copy")
         self._sends("get")
@@ -302,7 +304,7 @@ class ObjectStore:
                 hit(Point.OBJECT_REMOVED)
 
     def probe_put_if_absent(self, path: str) -> None:
-        """Refuse a store that does not keep the one promise everything rests on."""
+        """Refuse a store without put-if-absent, on which everything here relies."""
         try:
             first = self.put_new(path, b"1")
             second = self.put_new(path, b"2")
@@ -323,7 +325,7 @@ class ObjectStore:
             )
 
     def move(self, path: str, target: str) -> None:
-        """Keep the bytes of an object under another name."""
+        """Move the bytes of an object to another name."""
         body = self.get(path)
         if body is not None:
             self.put_new(target, body)
@@ -344,7 +346,7 @@ class ObjectStore:
     def remove_empty_directories(self, paths: Iterable[str]) -> None:
         """Remove directories of a local store, with those below them, where nothing is left in them.
 
-        Only for directories whose names nobody uses again, and those whose users make them anew.
+        Only for directories whose names are never used again, or whose users create them again.
         """
         if not self.root.is_local:
             return

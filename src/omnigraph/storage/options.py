@@ -1,4 +1,4 @@
-"""The environment contract for S3: `AWS_*` variables to the option names of lance and obstore."""
+"""The environment variables for S3: `AWS_*` variables to the option names of lance and obstore."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _DEFAULT_TIMEOUT = 30
 
 
 def is_truthy(text: str | None) -> bool:
-    """How every on/off variable is read."""
+    """The reading of every on/off variable."""
     return text is not None and text.strip().lower() not in _FALSE
 
 
@@ -55,7 +55,7 @@ def seconds(name: str) -> float | None:
 
 
 def whole_number(name: str, default: int) -> int:
-    """A variable that holds a number of things that are done at once."""
+    """A variable that holds a number of parallel tasks."""
     text = os.environ.get(name, "").strip() or str(default)
     if not (text.isascii() and text.isdigit() and len(text) <= 4 and int(text) >= 1):
         raise InvalidArgument(f"{name} is {show_value(text)}", hint="use a whole number above 0")

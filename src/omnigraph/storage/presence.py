@@ -1,8 +1,8 @@
-"""Which files are in a local store, seen through one open directory.
+"""Checking that files are in a local store, through one open directory.
 
 While a store is unmounted or moved away, paths below its root lead elsewhere, and a writer that does not notice makes
 files there. When the store is back, those files are missing. Before a version that names them becomes visible, all of
-them are looked up through one open root directory, so that no two looks can be at two different stores.
+them are looked up through one open root directory, so that no two lookups can reach two different stores.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from omnigraph.storage.layout import GraphRoot
 
 
 def missing_files(root: GraphRoot, names: Iterable[str]) -> list[str]:
-    """Those of some files, named relative to the root, that are not in the store that is at the root now.
+    """The files, named relative to the root, that are not in the store that is at the root now.
 
     On an object store nothing is ever written elsewhere, so nothing is missing.
     """

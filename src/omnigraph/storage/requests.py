@@ -1,7 +1,7 @@
 """Counting the requests that this process sends to object stores.
 
 Two clients send them. Lance counts its own in metrics of the process; those for control objects are counted where they
-are made (`objects.py`). An attempt that a client repeats by itself counts where Lance makes it, as `repeated`, and not
+are made (`objects.py`). An attempt that a client repeats by itself counts, as `repeated`, where Lance makes it, and not
 where it is for a control object.
 """
 
@@ -22,12 +22,12 @@ _lock = threading.Lock()
 
 
 def watch() -> None:
-    """Have Lance count. Called before the first request; again, it does nothing."""
+    """Make Lance count. Called before the first request; a second call does nothing."""
     register_lance_metrics_recorder()
 
 
 def sent(kind: str, count: int = 1) -> None:
-    """Requests for control objects."""
+    """Count requests for control objects."""
     with _lock:
         _own[kind] += count
 
@@ -43,11 +43,11 @@ def so_far() -> Counter[str]:
 
 
 def begin_write() -> None:
-    """A write begins in this thread."""
+    """Begin counting for a write of this thread."""
     _before_write.set(so_far().total())
 
 
 def since_write_began() -> int:
-    """What the process has sent since then, for this write and for whatever it did beside it."""
+    """The requests of the process since then, for this write and for concurrent work."""
     before = _before_write.get()
     return 0 if before is None else so_far().total() - before

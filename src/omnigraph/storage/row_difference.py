@@ -1,8 +1,8 @@
-"""Which rows differ between two versions of a table, found from their files.
+"""Finding the rows that differ between two versions of a table, from their files.
 
 Data files are immutable: a file that both versions hold, with the same deletions, cannot hold a changed row. So only
-files that one version lacks are read, and of files whose deletions differ only the rows that came or went. Compaction
-replaces files, but rows keep their row ids: where both versions are of one line, those tell which rows are the same
+files that one version lacks are read, and of files whose deletions differ only the rows that were added or removed.
+Compaction replaces files, but rows keep their row ids: where both versions are of one line, row ids identify equal rows
 without reading any.
 """
 
@@ -18,7 +18,7 @@ from omnigraph.storage.faults import translate_faults
 from omnigraph.storage.tables import Table
 
 FEW_ROWS = 4096
-"""So many rows are read and compared sooner than told apart by their row ids."""
+"""Up to this number, reading and comparing rows is cheaper than comparing their row ids."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class _Held:
 
 @dataclass(frozen=True, slots=True)
 class RowPlaces:
-    """Rows of one version of a table by where they lie: whole fragments, and single rows of others."""
+    """Positions of rows in one version of a table: whole fragments, and single rows of others."""
 
     whole: tuple[int, ...] = ()
     some: Mapping[int, np.ndarray] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class RowPlaces:
         return sum(self._sizes(table).values())
 
     def split(self, table: Table, rows: int) -> Iterator[RowPlaces]:
-        """The same places in parts of about so many rows, for whoever reads them in several processes."""
+        """The same positions in parts of about so many rows, for readers in several processes."""
         sizes = self._sizes(table)
         mine: list[int] = []
         filled = 0
@@ -72,10 +72,10 @@ def difference(
     base: Table | None, head: Table | None, base_columns: Sequence[str], head_columns: Sequence[str], *,
     by_row_id: bool = False, few_rows: int | None = None,
 ) -> Difference:  # fmt: skip
-    """The rows that differ, each side with its own columns. None is a table that is not there.
+    """The rows that differ, each side with its own columns. None is a table that does not exist.
 
-    `by_row_id`: one row id means one row in both versions. True only of a version and its descendants. Up to
-    `few_rows` rows of files that differ, `FEW_ROWS` where nothing is given, are compared as a whole.
+    `by_row_id`: one row id means one row in both versions. True only of a version and its descendants. Up to `few_rows`
+    rows of files that differ, by default `FEW_ROWS`, are compared as a whole.
     """
     removed, added = differing_places(base, head, by_row_id=by_row_id, few_rows=few_rows)
     return Difference(read_places(base, base_columns, removed), read_places(head, head_columns, added))
@@ -84,7 +84,7 @@ def difference(
 def differing_places(
     base: Table | None, head: Table | None, *, by_row_id: bool = False, few_rows: int | None = None
 ) -> tuple[RowPlaces, RowPlaces]:
-    """Where the rows lie that only the older version holds, and those that only the newer one does. Reads no row."""
+    """Positions of the rows that only the older version holds, and of those that only the newer does. Reads none."""
     if base is None or head is None or base.path != head.path:
         removed, added = (RowPlaces(tuple(table.fragments) if table else ()) for table in (base, head))
         return removed, added
@@ -104,7 +104,7 @@ def differing_places(
 def everything(
     base: Table | None, head: Table | None, base_columns: Sequence[str], head_columns: Sequence[str]
 ) -> Difference:
-    """All rows of both: exact whatever happened between the two, and the measure of the shorter way."""
+    """All rows of both: exact whatever happened between the two, and the reference for the shorter way."""
     return Difference(_all(base, base_columns), _all(head, head_columns))
 
 
@@ -119,7 +119,7 @@ def _held(table: Table) -> dict[str, _Held]:
 def _masked(
     base: Table, head: Table, before: dict[str, _Held], after: dict[str, _Held]
 ) -> tuple[dict[int, np.ndarray], dict[int, np.ndarray]]:
-    """Positions, by fragment, of rows that were deleted and of rows that are there again, in files of both versions."""
+    """Positions, by fragment, of rows that were deleted and of rows that are back, in files of both versions."""
     gone: dict[int, np.ndarray] = {}
     came: dict[int, np.ndarray] = {}
     for file, old in before.items():

@@ -1,7 +1,7 @@
-"""Indexes beyond the key: BTREE of scalars and IVF of vectors, and what they cover.
+"""Indexes beyond the key: BTREE of scalars and IVF of vectors, and their coverage.
 
 An index is extended to new fragments by a segment of its own. All segments that a table lacks are built before any is
-committed, and come with one version of it.
+committed, and are committed in one version.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ MIN_VECTORS = 256
 
 TOO_FEW = f"compared one by one; indexed from {MIN_VECTORS} vectors on"
 LONG_TEXT = 128
-"""Stored bytes for each text, on average, from which on texts are not sorted."""
+"""Average stored bytes per text from which on texts are not sorted."""
 
 
 @dataclass(frozen=True, slots=True)
 class WantedIndex:
-    """An index that a schema asks for, on a physical column. `is_text`: of free text, which may be too long to sort."""
+    """An index that a schema declares, on a physical column. `is_text`: of free text, which may be too long to sort."""
 
     column: str
     kind: Kind
@@ -47,7 +47,7 @@ class WantedIndex:
 def is_suitable(store: TableStore, table: Table, wanted: WantedIndex) -> bool:
     """Whether a table should have an index: all but a BTREE of long texts, which would be a copy of them.
 
-    One that is there stays. The largest fragment speaks for the others.
+    An index that exists stays. The largest fragment is taken as typical of all.
     """
     if not wanted.is_text or not table.fragments or wanted.name in table.index_coverage():
         return True
@@ -58,7 +58,7 @@ def is_suitable(store: TableStore, table: Table, wanted: WantedIndex) -> bool:
 
 
 def uncovered_fragments(table: Table, wanted: WantedIndex) -> list[int]:
-    """Fragments that an index does not answer for."""
+    """Fragments that an index does not cover."""
     covered = table.index_coverage().get(wanted.name, frozenset())
     return [i for i in table.fragments if i not in covered]
 
@@ -69,15 +69,15 @@ def rows_of(table: Table, fragments: list[int]) -> int:
 
 
 def vector_work(table: Table, wanted: WantedIndex) -> tuple[list[BuildSegment], str | None]:
-    """The work of covering a table with a vector index; or none, with the reason why there is nothing to build yet.
+    """The tasks that cover a table with a vector index; or none, with the reason why there is nothing to build yet.
 
-    Once there is an index, whatever it lacks is covered: too few vectors to be clustered are a cluster of their own.
+    Once there is an index, every uncovered fragment is covered: too few vectors to be clustered are one cluster.
     """
     lacking = uncovered_fragments(table, wanted)
     if not lacking:
         return [], None
     is_new = wanted.name not in table.index_coverage()
-    # Where even all rows would be too few, none has to be looked at.
+    # If all rows together would be too few, no vector has to be counted.
     vectors = 0 if is_new and rows_of(table, lacking) < MIN_VECTORS else _vectors(table, wanted.column, lacking)
     if is_new and vectors < MIN_VECTORS:
         return [], TOO_FEW
@@ -92,7 +92,7 @@ def vector_work(table: Table, wanted: WantedIndex) -> tuple[list[BuildSegment], 
 
 
 def crowding_vectors(table: Table, vectors: Sequence[WantedIndex]) -> list[Index]:
-    """Segments of vector indexes to be built anew as one, since a search asks each of them.
+    """Segments of vector indexes to be rebuilt as one, since a search reads each of them.
 
     The largest stays unless the others are half of it: clustering takes long, and is done again as a table doubles.
     """

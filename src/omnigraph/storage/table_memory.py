@@ -1,7 +1,7 @@
-"""What a process has learnt of one version of a table by reading it. It saves reading again and changes no answer.
+"""Facts that a process has read of one version of a table. They save reading again and change no answer.
 
-Versions are immutable, so whatever is learnt stays true. Threads share the memory of a version: each fact is set whole
-under the lock, and two threads that learn the same set equal values.
+Versions are immutable, so every fact stays true. Threads share the memory of a version: each fact is set whole under
+the lock, and two threads that read the same fact set equal values.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Fragments = dict[int, FragmentMetadata]
 
 @dataclass(frozen=True, slots=True)
 class KnownIds:
-    """Fragments whose ids this process remembers, and all of those ids."""
+    """Fragments whose ids this process has in memory, and all of those ids."""
 
     fragments: frozenset[int]
     ids: frozenset[str]
@@ -42,7 +42,7 @@ Indexes = Mapping[str, tuple[IndexPart, ...]]
 
 
 class TableMemory:
-    """The facts about one version. `home` is the version whose indexes answer for it; None is the version itself."""
+    """The facts about one version. `home` is the version whose indexes are used for it; None is the version itself."""
 
     def __init__(self, home: Table | None = None, fragments: Fragments | None = None) -> None:
         self._lock = threading.Lock()
@@ -57,11 +57,11 @@ class TableMemory:
 
     @property
     def home(self) -> Table | None:
-        """The version whose indexes answer."""
+        """The version whose indexes are used."""
         return self._home
 
     def move_home(self) -> None:
-        """From now on the version's own indexes answer."""
+        """Use the version's own indexes from now on."""
         with self._lock:
             self._home = None
 
@@ -90,7 +90,7 @@ class TableMemory:
         return self._coverage
 
     def known_ids(self, make: Callable[[], KnownIds]) -> KnownIds:
-        """What is known of ids without reading."""
+        """The ids that are known without reading."""
         found = self._known_ids
         if found is None:
             found = make()
@@ -98,17 +98,17 @@ class TableMemory:
         return found
 
     def learn_ids(self, known: KnownIds) -> None:
-        """Keep what is known of ids."""
+        """Keep the ids that are known."""
         with self._lock:
             self._known_ids = known
 
     def located(self, ids: Sequence[str]) -> Any:
-        """The answer to the last lookup, if it was for these very ids."""
+        """The answer to the last lookup, if it was for the same ids."""
         last = self._located
         return last[1] if last is not None and last[0] == ids else None
 
     def remember_located(self, ids: Sequence[str], answer: Any) -> None:
-        """Keep the last answer, and no other: a version may be asked about for as long as nobody writes."""
+        """Keep only the last answer: while no write happens, any number of lookups may be made in one version."""
         with self._lock:
             self._located = (ids, answer)
 
@@ -122,7 +122,7 @@ class TableMemory:
             self._deleted[fragment_id] = offsets
 
     def count_lookup(self) -> int:
-        """One more lookup in the key index; how many there were."""
+        """Count a lookup in the key index; returns how many there were."""
         with self._lock:
             self._lookups += 1
             return self._lookups

@@ -1,4 +1,4 @@
-"""Lance tables, opened at a pin and never moved: a table's linear HEAD stays where its birth left it."""
+"""Lance tables, opened at a pin and never moved: a table's linear HEAD stays where its creation left it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _INDEX_FILES = {"BTree": ("page_data.lance", "page_lookup.lance"), "IVF_FLAT": (
 
 
 def data_file(fragment: FragmentMetadata) -> str:
-    """The name of a fragment's first data file. Lance's own `path` makes a class each time it is asked for."""
+    """The name of a fragment's first data file. Lance's own `path` creates a class at each access."""
     return str(fragment.files[0]._path)
 
 
@@ -52,7 +52,7 @@ def segment_files(uuid: str, kind: str) -> list[str]:
 
 
 class SharedIndexes:
-    """What all tables of a graph know of index segments: bounds of their pages, and which the session has read."""
+    """Facts about index segments that a graph's tables share: bounds of pages, and segments the session has read."""
 
     def __init__(self, pages: IndexPages) -> None:
         self.pages = pages
@@ -72,12 +72,12 @@ class SharedIndexes:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """One table at one version. Every effect gives another `Table`; what is learnt by reading goes to its memory.
+    """One table at one version. Every effect gives another `Table`; facts read from it are kept in its memory.
 
-    Rows change more often than indexes do. The version at which the indexes were last read or built, `index_home`,
-    answers for all later ones, so that a new version does not have to load them again. Fragments are immutable but for
-    their deletions, and every version since that home was made in this process: `masked` are the rows that went
-    meanwhile, known without reading a deletion file.
+    Rows change more often than indexes do. The version at which the indexes were last read or built, `index_home`, is
+    used for lookups in all later ones, so that a new version does not have to load them again. Fragments are immutable
+    but for their deletions, and every version since that home was made in this process: `masked` are the rows that were
+    removed meanwhile, known without reading a deletion file.
     """
 
     path: str
@@ -93,7 +93,7 @@ class Table:
 
     @property
     def index_home(self) -> Table:
-        """The version whose indexes answer for this one."""
+        """The version whose indexes are used for this one."""
         return self.memory.home or self
 
     @property
@@ -124,34 +124,34 @@ class Table:
 
     @property
     def covered_fragments(self) -> frozenset[int]:
-        """Fragments that the key index answers for, dead ones included."""
+        """Fragments that the key index covers, dead ones included."""
         return self.index_coverage().get(KEY_INDEX, frozenset())
 
     @property
     def indexed_fragments(self) -> list[int]:
-        """Live fragments that the key index answers for."""
+        """Live fragments that the key index covers."""
         covered = self.covered_fragments
         return [i for i in self.fragments if i in covered]
 
     @property
     def uncovered_fragments(self) -> list[int]:
-        """Live fragments that a keyed lookup must look at one by one."""
+        """Live fragments that a keyed lookup must search one by one."""
         covered = self.covered_fragments
         return [i for i in self.fragments if i not in covered]
 
     def still_holds(self, address: int) -> bool:
-        """Whether a row that was found in the version of the indexes is in this one too."""
+        """Whether a row found in the version of the indexes is in this one too."""
         fragment = address >> 32
         return fragment in self.fragments and address & 0xFFFFFFFF not in self.masked.get(fragment, ())
 
     def deleted_offsets(self, fragment_id: int) -> Places | None:
-        """Offsets, in order, of the deleted rows of a fragment; None where nobody has read them."""
+        """Offsets, in order, of the deleted rows of a fragment; None if they were not read."""
         if self.fragments[fragment_id].deletion_file is None:
             return NO_PLACES
         return self.memory.deleted(fragment_id)
 
     def read_deletions(self, fragment_id: int) -> Places:
-        """Learn which rows of a fragment are deleted."""
+        """Read which rows of a fragment are deleted, and keep that."""
         record("deletions read")
         with translate_faults(f"reading deletions of {self.path}"):
             chosen = [self.dataset.get_fragment(fragment_id)]
@@ -161,7 +161,7 @@ class Table:
         return gone
 
     def move_home(self) -> None:
-        """Answer with the indexes of this version from now on. What was masked stays known: others may rely on it."""
+        """Use the indexes of this version from now on. `masked` stays: later versions may rely on it."""
         self.memory.move_home()
 
     def index_coverage(self) -> Mapping[str, frozenset[int]]:
@@ -218,9 +218,9 @@ class Table:
         ]
 
     def find(self, where: str, columns: Sequence[str] = (), *, by_index: bool = True) -> tuple[Places, pa.Table]:
-        """Places (numbers in scan order) of the rows that a predicate keeps, and some columns of them.
+        """Places (numbers in scan order) of the rows that a predicate matches, and some columns of them.
 
-        Scalar indexes answer for what they cover, unless the columns are to be read instead.
+        Scalar indexes are used for what they cover, unless `by_index` is False.
         """
         with translate_faults(f"searching {self.path}"):
             rows = self.dataset.scanner(
@@ -261,7 +261,7 @@ class Table:
 
     @property
     def stored_rows(self) -> int:
-        """Live rows, from what is known of the fragments."""
+        """Live rows, from the fragments in memory."""
         return sum(f.num_rows for f in self.fragments.values())
 
     @property
@@ -270,13 +270,13 @@ class Table:
         return "://" not in self.dataset.uri
 
     def has_index(self, column: str) -> bool:
-        """Whether an index answers for most of the rows by a column."""
+        """Whether an index of a column covers most of the rows."""
         covered = self.index_coverage().get(f"{column}_idx", frozenset())
         inside = sum(f.num_rows for i, f in self.fragments.items() if i in covered)
         return bool(2 * inside > self.stored_rows)
 
     def index_plan(self, where: str) -> str:
-        """How storage would answer a predicate, in its own words."""
+        """Lance's plan for a predicate, as text."""
         with translate_faults(f"explaining a filter of {self.path}"):
             text: str = self.dataset.scanner(columns=[], filter=where, with_row_address=True).explain_plan()
         return text
@@ -336,7 +336,7 @@ class TableStore:
         return self._handles.get((path, version))
 
     def private_handle(self, table: Table) -> LanceDataset:
-        """A handle on a table's version that nobody else uses."""
+        """A handle on a table's version that no other code shares."""
         with translate_faults(f"opening {table.path} at version {table.version}"):
             return lance.dataset(
                 self.root.join(table.path), version=table.version, storage_options=self.options, session=self.session
@@ -347,9 +347,9 @@ class TableStore:
         return self._handles.put((table.path, table.version), table)
 
     def create(self, path: str, schema: pa.Schema) -> Table:
-        """A new empty table: two attached versions and a guard tag, the only attached commits it ever gets.
+        """Create an empty table: two attached versions and a guard tag, the only attached commits it ever gets.
 
-        The tag makes a foreign cleanup of the older version stop with an error: a tripwire, not a guarantee.
+        The tag makes a foreign cleanup of the older version stop with an error, but guarantees nothing.
         """
         with translate_faults(f"creating {path}"):
             dataset = lance.write_dataset(
@@ -378,14 +378,14 @@ class TableStore:
         return self.remember(Table(path, dataset, self.shared))
 
     def head_version(self, path: str) -> int:
-        """The version of the table's linear HEAD: anything above the birth is foreign drift."""
+        """The version of the table's linear HEAD: anything above the versions of its creation is foreign drift."""
         with translate_faults(f"probing {path}"):
             return int(lance.dataset(self.root.join(path), storage_options=self.options, session=self.session).version)
 
 
 def _write_guard_tag(table: Path) -> None:
-    """The guard tag as Lance writes it. Lance itself would also leave a directory with a percent-encoded name beside
-    a root whose path has anything but plain letters in it.
+    """Write the guard tag as Lance does. Lance itself would also leave a directory with a percent-encoded name beside a
+    root whose path has anything but plain letters in it.
     """
     now = dt.datetime.now(dt.UTC).isoformat().replace("+00:00", "Z")
     size = (table / version_file(1)).stat().st_size

@@ -1,7 +1,6 @@
-"""The tail of a table: fragments that no index covers yet, with the hashes of the keys that they hold.
+"""The tail of a table: fragments that no index covers yet, with the hashes of their keys.
 
-It is part of a table's pin, so that a lookup knows which of those fragments it has to read, and mostly that it need not
-read any.
+It is part of a table's pin: it shows a lookup which of those fragments it has to read, usually none.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _HASH_BYTES = 8
 # Base64 of hashes of eight bytes each: three of them are 32 digits, one or two are padded.
 _PACKED = re.compile(r"(?:[A-Za-z0-9+/]{32})*(?:[A-Za-z0-9+/]{11}=|[A-Za-z0-9+/]{22}==)?")
 MAX_TAIL_HASHES = 4096
-"""A tail larger than this is not worth its bytes in every publish; its fragments are simply read."""
+"""A tail larger than this is not worth its bytes in every publish; its fragments are read instead."""
 
 
 def key_hash(text: str) -> int:
@@ -45,12 +44,12 @@ class Tail:
         return sum(map(len, self.packed.values())) * 3 // 4 // _HASH_BYTES
 
     def restricted(self, fragments: Iterable[int]) -> Tail:
-        """Only what still matters: live uncovered fragments, and nothing at all once that is too much."""
+        """The tail of live uncovered fragments only; empty once that is too large."""
         tail = Tail({i: self.packed[i] for i in fragments if i in self.packed})
         return tail if tail.size <= MAX_TAIL_HASHES else EMPTY_TAIL
 
     def suspects(self, fragments: Iterable[int], wanted: frozenset[int]) -> list[int]:
-        """Of some fragments those that may hold one of the wanted keys."""
+        """The fragments that may hold one of the wanted keys."""
         packed = self.packed
         return [i for i in fragments if i not in packed or not unpack_hashes(packed[i]).isdisjoint(wanted)]
 

@@ -1,1 +1,1 @@
-"""Manifest, snapshots, commits, refs, plans, the one door that publishes them, and recovery."""
+"""Manifest, snapshots, commits, refs, plans, the publisher that makes plans visible, and recovery."""

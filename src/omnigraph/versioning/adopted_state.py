@@ -1,7 +1,7 @@
-"""What a plan takes over instead of staging it: pins of another branch, new or reshaped tables, a schema, history.
+"""Pins and objects that a plan adopts without staging: pins of another branch, new or reshaped tables, a schema.
 
 A merge adopts the pins of tables that only its source changed, and copies the commits that only the source has. A
-schema change brings tables that were born or reshaped for it. All of it becomes visible with the plan's one swap.
+schema change adopts the tables that it created or reshaped. All of it becomes visible with the plan's one swap.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ from omnigraph.versioning.snapshot import TableEntry
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Graft:
-    """`adopted` entries come from elsewhere; `reshaped` ones were made on the branch's own pins and follow none else.
+    """`adopted` entries come from another branch; `reshaped` ones were made from the branch's own pins, and from no
+    others.
 
-    `removed` are table keys that end and may be restored, `erased` those that end for good. `renamed` maps the key of
-    an entry to the key it had on the branch. `parted` are tables that the source changed and whose pin stays the
-    branch's own: from now on row ids of the two lines, both of which are ancestors, may mean different rows.
+    `removed` are keys of tables that are dropped and may be restored, `erased` those that are dropped for good.
+    `renamed` maps the key of an entry to the key it had on the branch. `parted` are tables that the source changed and
+    whose pin stays the branch's own: from now on row ids of the two lines, both of which are ancestors, may mean
+    different rows.
     """
 
     adopted: tuple[TableEntry, ...] = ()
@@ -44,7 +46,7 @@ class Graft:
         )
 
     def applied(self, tables: Mapping[str, TableEntry], commit_id: str) -> dict[str, TableEntry]:
-        """The tables of a branch after the graft. A replaced table's version is above both that it had."""
+        """The tables of a branch after the graft. A replaced table gets a version above both versions that it had."""
         old = self.renamed
         gone = {*self.removed, *self.erased, *old.values()}
         result = {key: entry for key, entry in tables.items() if key not in gone}
@@ -66,10 +68,10 @@ class Graft:
         return result
 
     def history(self, inline: Mapping[str, GraphCommit]) -> dict[str, GraphCommit]:
-        """The branch's inline commits and the copied ones, oldest first. Each line keeps its own order.
+        """The branch's inline commits and the copied ones, oldest first. The commits of each line keep their order.
 
-        Times are of many clocks, so a copied commit comes after its parents whatever they say. No commit of the branch
-        has a copied one as its parent.
+        Commit times come from many clocks, so a copied commit comes after its parents whatever its time says. No commit
+        of the branch has a copied one as its parent.
         """
         own = list(inline.values())
         place = {commit_id: at for at, commit_id in enumerate(inline)}
@@ -89,7 +91,7 @@ NO_GRAFT = Graft()
 
 
 def graft_to_json(graft: Graft) -> dict[str, Any]:
-    """A JSON-ready form; `graft_from_json` gives the graft back."""
+    """A JSON-ready form, the inverse of `graft_from_json`."""
     return {
         "adopted": [_entry_to_json(e) for e in graft.adopted],
         "reshaped": [_entry_to_json(e) for e in graft.reshaped],

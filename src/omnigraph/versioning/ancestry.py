@@ -1,8 +1,8 @@
-"""How two branches are related: what only one of them has, and the commit from which they parted.
+"""How two branches are related: the commits that only one of them has, and their merge base.
 
-Every state knows the whole ancestry of its head, because a merge copies the commits that only its source had. So an
+Every state can list the whole ancestry of its head, because a merge copies the commits that only its source had. So an
 ancestor question is a membership question, and a walk from a head ends where the other branch's history begins: the
-cost follows what happened since, not how long the history is.
+cost depends on the commits since the merge base, not on the length of the history.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Relation:
 
 
 def relate(objects: ObjectStore, ours: ManifestState, theirs: ManifestState) -> Relation:
-    """How `theirs` stands to `ours`."""
+    """The relation of two heads: the commits of each that the other lacks, and their merge base."""
     read: dict[str, dict[str, GraphCommit]] = {}
     mine, other = Lineage(objects, ours, read), Lineage(objects, theirs, read)
     ours_only, our_border = _beyond(mine, ours.head, other)
@@ -76,7 +76,8 @@ def relate(objects: ObjectStore, ours: ManifestState, theirs: ManifestState) -> 
 def merge_bases(repository: Repository) -> tuple[GraphCommit, ...]:
     """Every commit that two live branches would merge from: a collector keeps their manifests and pins.
 
-    A base may lie on a branch that was merged and deleted since. Later bases are among these, or younger.
+    A base may lie on a branch that was merged and deleted since. Merge bases of later commits are among these, or
+    younger.
     """
     states = [repository.tips.of(b.name, b.native_branch).state() for b in repository.refs.list()]
     bases = {}
@@ -137,7 +138,7 @@ def _parents_first(commits: dict[str, GraphCommit]) -> Iterable[GraphCommit]:
 
 
 def _lowest(lineage: Lineage, candidates: dict[str, GraphCommit]) -> list[GraphCommit]:
-    """Candidates that are no ancestors of another one. Several remain only in a criss-cross history."""
+    """The candidates that are not ancestors of another candidate. Several remain only in a criss-cross history."""
     if len(candidates) == 1:
         return list(candidates.values())
     above: set[str] = set()

@@ -1,9 +1,9 @@
 """The newest known state of each branch, and how it is kept fresh.
 
 A state that was the newest a few seconds ago is still the newest when the file of the next version is absent and its
-own file is there and the same: two probes then replace an open and a scan. An older state is read again, because an
-empty slot proves nothing once cleanup may have passed over it. A store that does not contain what this process has seen
-is another store, and nothing is read from it or written to it.
+own file is present and unchanged: two probes then replace an open and a scan. An older state is read again, because an
+absent next version proves nothing once cleanup may have removed it. A store that does not contain what this process has
+seen is another store, and nothing is read from it or written to it.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ class FairLock:
 
     @property
     def is_held(self) -> bool:
-        """Whether somebody has it just now."""
+        """Whether a thread holds the lock now."""
         return self._held
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Wait for one's turn, then hold the lock."""
+        """Wait for a turn, then hold the lock."""
         event: threading.Event | None = None
         with self._mutex:
             if self._held:
@@ -72,7 +72,7 @@ class FairLock:
 
 
 class BranchHead:
-    """One branch incarnation as this process knows it."""
+    """The head of one branch incarnation, as last seen by this process."""
 
     def __init__(self, store: GraphStore, branch: str, native_branch: str | None) -> None:
         self.branch = branch
@@ -87,19 +87,19 @@ class BranchHead:
         self._recent: BoundedCache[int, ManifestState] = BoundedCache(_MAX_RECENT)
         self._verified_at = 0.0
         self._identity: str | None = None
-        """Of the file of the known version, where it was looked at."""
+        """The identity of the known version's file, once it has been looked up."""
         self._published = 0
         self._made: tuple[ManifestVersion, pa.Table] | None = None
         """The last version that was published in this turn, and its rows."""
 
     @property
     def is_busy(self) -> bool:
-        """Whether somebody publishes: a small write that comes now can leave its work to the next publish."""
+        """Whether a thread is publishing: a small write that arrives now can be published with the next group."""
         return self._queue.is_held
 
     @contextmanager
     def turn(self, meanwhile: Callable[[], None] | None = None) -> Iterator[None]:
-        """Queue in front of the swap: fairly in this process, politely among processes on a local disk."""
+        """Queue in front of the swap: in strict order in this process, best effort among processes on a local disk."""
         with self.turn_here(), self.turn_among_processes(meanwhile):
             yield
 
@@ -109,13 +109,13 @@ class BranchHead:
 
     @contextmanager
     def turn_among_processes(self, meanwhile: Callable[[], None] | None = None) -> Iterator[None]:
-        """Queue with other processes. `meanwhile` is done where one of them has the turn."""
+        """Queue with other processes. `meanwhile` runs if another process has the turn."""
         with advisory_lock(self._store.root, self.location, meanwhile) as lock_file:
             before, self._made = self._published, None
             yield
             if (
                 lock_file is not None and self._made is not None and self._published > before + 1
-            ):  # others publish here too
+            ):  # other processes publish on this branch too
                 _leave_rows(lock_file, *self._made)
 
     @property
@@ -132,10 +132,10 @@ class BranchHead:
         return self.swap_base()[0]
 
     def swap_base(self) -> tuple[ManifestState, ManifestVersion]:
-        """A state fit to be swapped: it was the newest a moment ago."""
+        """A state to swap on: it was the newest a moment ago."""
         with self._lock:
             known, verified = self._known, self._verified_at
-        # On an object store the swap itself is the probe; on a disk looking first is cheaper than losing a swap.
+        # On an object store the swap itself is the probe; on a disk a probe first is cheaper than a lost swap.
         age = ticks() - verified
         if known is not None and age <= self._store.settings.stale_base and not self._store.root.is_local:
             return known
@@ -147,10 +147,11 @@ class BranchHead:
         return self._read(self._store.manifests.latest(self.location), asked, before)
 
     def _follow(self, version: int) -> tuple[ManifestState, ManifestVersion]:
-        """The newest version, found by walking on from one that is known to be there and was new a moment ago.
+        """The newest version, found by probing upwards from one that is known to exist and was new a moment ago.
 
-        On a disk a look is cheaper than listing a directory of all versions; a long way is left to the listing. Where
-        the newest was handed over by the process that made it, it need not be read.
+        On a disk a probe is cheaper than listing a directory of all versions; if many versions are to be passed, the
+        directory is listed. Rows that the publisher of the newest version left beside the lock are used instead of
+        reading it.
         """
         asked, before = ticks(), self._known
         manifests = self._store.manifests
@@ -162,9 +163,9 @@ class BranchHead:
             return self.reload()
         try:
             opened = manifests.at(self.location, newest)
-            # Another file, though the number is the same: of a store that lay here before.
+            # Another file of the same version number comes from a store that was at this place before.
             rows = left.rows if left is not None and (newest, opened.file) == (left.version, left.file) else None
-        except (StorageError, VersionNotFound):  # cut short, or just swept: the careful way decides
+        except (StorageError, VersionNotFound):  # cut short, or just collected: the full reload decides
             return self.reload()
         return self._read(opened, asked, before, rows)
 
@@ -175,12 +176,12 @@ class BranchHead:
         before: tuple[ManifestState, ManifestVersion] | None,
         rows: pa.Table | None = None,
     ) -> tuple[ManifestState, ManifestVersion]:
-        """The state of a version that was the newest when it was asked for; `before` is what was known then."""
+        """The state of a version that was the newest at the time `asked`; `before` is what was known then."""
         identity = self._identify(opened.version) if self._store.root.is_local else None
         with self._lock:
             known = self._known
             if known is not None and known is not before and known[1].version > opened.version:
-                return known  # another thread has published or seen more since: the store is still the same
+                return known  # another thread has published or read a newer state since: the store is still the same
             if known is None or known[1].version != opened.version:
                 earlier = known[0] if known is not None else None
                 read = read_state(opened, self.branch, self.native_branch, earlier, rows)
@@ -212,10 +213,11 @@ class BranchHead:
         )
 
     def require_same_store(self, base: ManifestVersion, floor: int) -> None:
-        """After a swap: the version it was built on is still there, or a collector says that it may be gone, and so is
-        the version that it made.
+        """After a swap, require that the version it was built on and the version it made are still there, or are below
+        a collector's floor. Raises `StoreReplaced`.
 
-        On an object store, where a look costs a request and nothing is replaced within seconds, the claim is the proof.
+        On an object store a probe costs a request and nothing is replaced within seconds, so the claim alone is the
+        proof.
         """
         if not self._store.root.is_local:
             return
@@ -237,13 +239,13 @@ class BranchHead:
         self._recent.put(state.version, state)
 
     def remembered(self, version: int) -> ManifestState | None:
-        """One of the last states this process has seen or made, though its version may have been reclaimed since."""
+        """One of the last states this process has read or made, though its version may have been reclaimed since."""
         return self._recent.get(version)
 
     def advance(
         self, state: ManifestState, opened: ManifestVersion, verified_at: float, rows: pa.Table | None = None
     ) -> None:
-        """Remember what this process has just published; with the `rows` of a version, others can be given them."""
+        """Remember the state that this process has just published, and its `rows` for the next process in the queue."""
         self._published, self._made = state.version, (opened, rows) if rows is not None else None
         identity = self._identify(opened.version) if self._store.root.is_local else None
         with self._lock:
@@ -272,14 +274,14 @@ class BranchHead:
 
 
 def _leave_rows(lock_file: LockFile, opened: ManifestVersion, rows: pa.Table) -> None:
-    """Leave a version that was just published for whoever has the next turn."""
+    """Leave the rows of a version that was just published for the next holder of the lock."""
     file = opened.file
     if file is not None:
         lock_file.write(PublishedRows(opened.version, file, rows).to_bytes())
 
 
 class BranchHeads:
-    """All branch tips of one open graph."""
+    """The branch heads of one open graph."""
 
     def __init__(self, store: GraphStore) -> None:
         self._store = store
@@ -287,7 +289,7 @@ class BranchHeads:
         self._lock = threading.Lock()
 
     def of(self, branch: str, native_branch: str | None) -> BranchHead:
-        """The tip of one incarnation."""
+        """The head of one incarnation."""
         with self._lock:
             tip = self._tips.get(native_branch)
             if tip is None:
@@ -295,13 +297,13 @@ class BranchHeads:
             return tip
 
     def forget(self, native_branch: str | None) -> None:
-        """Drop what is known of an incarnation."""
+        """Drop the cached head of an incarnation."""
         with self._lock:
             self._tips.pop(native_branch, None)
 
 
 def require_open(state: ManifestState) -> ManifestState:
-    """A closed branch takes no writes, also from those that still know its old incarnation."""
+    """Raise if the branch is closed: it takes no writes, also not from handles that hold its old incarnation."""
     if state.closed:
         raise BranchGone(
             f"branch {state.branch!r} was deleted after this write was prepared",
@@ -311,7 +313,7 @@ def require_open(state: ManifestState) -> ManifestState:
 
 
 def require_readable(state: ManifestState) -> ManifestState:
-    """A closed branch is not there for readers."""
+    """Raise if the branch is closed: readers see it as absent."""
     if state.closed:
         raise BranchNotFound(f"branch {state.branch!r} was deleted")
     return state

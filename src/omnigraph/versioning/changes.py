@@ -1,8 +1,8 @@
-"""What changed between two states, and the feed of what each commit of a branch changed.
+"""Changes between two states, and the feed of the changes in each commit of a branch.
 
-The cost follows the change: tables with one content version are not opened, and of the others only files that differ
-are read. A maintenance commit is an empty block. Blocks follow the first parents of a branch, so what a merge brought
-is told once, by the merge.
+The cost depends on the size of the change: tables with equal content versions are not opened, and of the others only
+files that differ are read. A maintenance commit is an empty block. Blocks follow the first parents of a branch, so the
+changes of a merge appear once, in the block of the merge.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _CURSOR_FORMAT = 2
 
 
 def require_types(store: GraphStore, state: ManifestState, names: Iterable[str]) -> None:
-    """Refuse names that no type has, and none ever had: a filter by them would hide every change."""
+    """Refuse names that no type has or ever had: a filter by such a name would hide every change."""
     known = {entity.name for entity in store.catalog(state.schema_hash).entity_types}
     for name in names:
         if name in known or any(name in (*each.nodes, *each.edges) for each in store.catalogs()):
@@ -64,14 +64,14 @@ def changes_between(
 
 
 def changes_of(repository: Repository, commit: GraphCommit, wanted: ChangeFilter = EVERYTHING) -> list[EntityChange]:
-    """What one commit changed against its first parent."""
+    """The changes of one commit against its first parent."""
     return _told(repository, commit, wanted)[0]
 
 
 def _told(
     repository: Repository, commit: GraphCommit, wanted: ChangeFilter = EVERYTHING
 ) -> tuple[list[EntityChange], bool]:
-    """What one commit changed, and whether it changed the schema."""
+    """The changes of one commit, and whether it changed the schema."""
     if not has_changes(commit):
         return [], False
     with reclaimed_as_gap(commit):
@@ -87,7 +87,7 @@ def has_changes(commit: GraphCommit) -> bool:
 
 def states_around(repository: Repository, commit: GraphCommit) -> tuple[ManifestState, ManifestState]:
     """The states before and after a commit that has a parent."""
-    # The version before a commit's own is its first parent's state, also where a branch begins.
+    # The version before a commit's own is its first parent's state, also for the first commit of a branch.
     base = repository.state_at(
         commit.manifest_branch, commit.native_branch, commit.manifest_version - 1, commit.parent_commit_id
     )
@@ -120,7 +120,7 @@ class Cursor:
     wanted: ChangeFilter
 
     def text(self) -> str:
-        """The opaque form that callers keep."""
+        """The opaque form that callers store."""
         body = [_CURSOR_FORMAT, self.graph, self.branch, self.native_branch, self.commit_id, self.wanted.words]
         return base64.urlsafe_b64encode(json.dumps(body, separators=(",", ":")).encode()).decode()
 
@@ -144,9 +144,10 @@ class Cursor:
 
 
 class Feed:
-    """The commits of a branch after a place, oldest first, each with what it changed. Reading it moves nothing.
+    """The commits of a branch after a position, oldest first, each with its changes. Reading it changes no state.
 
-    `cursor` names the end of the last block that was read, and `caught_up` that it was the head when the feed began.
+    `cursor` is the position after the last block that was read; `caught_up` says that it was the head when the feed
+    began.
     """
 
     def __init__(
@@ -166,16 +167,16 @@ class Feed:
 
     @property
     def cursor(self) -> str | None:
-        """Where to go on; None before the first commit of a feed from the beginning."""
+        """The position to continue from; None before the first commit of a feed from the beginning."""
         return None if self._read is None else self._cursor(self._read)
 
     @property
     def commits(self) -> tuple[GraphCommit, ...]:
-        """The commits that the feed gives, oldest first."""
+        """The commits of the feed, oldest first."""
         return tuple(self._commits)
 
     def cursor_after(self, commit: GraphCommit) -> str:
-        """The cursor that goes on after one of the feed's commits."""
+        """The cursor that continues after one of the feed's commits."""
         return self._cursor(commit.graph_commit_id)
 
     def __iter__(self) -> Iterator[ChangeBlock]:
@@ -199,7 +200,7 @@ class Feed:
                     hint="start from a baseline of this branch",
                 )
             if given.wanted.words != self._place.wanted.words:
-                # What the one filter let pass and the other holds back would be missed, or told twice, unnoticed.
+                # Changes that one filter lets pass and the other does not would be missed or repeated without notice.
                 raise CursorInvalid(
                     f"the cursor belongs to a feed of {str(given.wanted) or 'all changes'}, "
                     f"not of {str(self._place.wanted) or 'all changes'}",

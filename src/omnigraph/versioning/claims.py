@@ -1,7 +1,7 @@
-"""Branch names: who owns one is decided by put-if-absent, and no claim is ever changed.
+"""Branch names: put-if-absent decides which incarnation owns a name, and no claim is ever changed.
 
 The first branch of a name claims generation 1, its successor generation 2, and so on. The objects of one generation lie
-together, so that one listing says everything that decides whether a write on the branch counts:
+together, so that one listing contains everything that decides whether a write on the branch counts:
 
 ::
 
@@ -10,8 +10,7 @@ together, so that one listing says everything that decides whether a write on th
     __refs/<name>/<generation>.floor-<version> versions below may be gone: a swap into a slot below never counts
     __refs/~retired/<generation>               claims up to this generation may be gone: no successor goes below it
 
-Since every object belongs to one generation and no generation is used twice, nothing that a late process does can touch
-a successor.
+Since every object belongs to one generation and no generation is used twice, a late process cannot touch a successor.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ def parse_branch(value: Any, path: str) -> Branch:
 
 @dataclass(frozen=True, slots=True)
 class ClaimStatus:
-    """What the objects of one generation say. A write counts on a branch that `is_open`, at or above its `floor`."""
+    """The status of one generation. A write counts on a branch that `is_open`, at or above its `floor`."""
 
     name: str
     generation: int
@@ -73,16 +72,16 @@ class ClaimStatus:
     is_closed: bool = False
     floor: int = 0
     listed: ObjectInfo | None = field(default=None, compare=False)
-    """The object of the claim where it was listed: another one in its place is another claim."""
+    """The claim's object as listed: a different object at the same path is a different claim."""
 
     @property
     def is_open(self) -> bool:
-        """Whether there is a branch, and nobody has deleted it."""
+        """Whether the branch is claimed and not deleted."""
         return self.is_claimed and not self.is_closed
 
 
 def native_name(name: str, generation: int, ulid: str) -> str:
-    """The incarnation of a branch: its name, its generation and a text that nobody else has."""
+    """The incarnation of a branch: its name, its generation and a unique text."""
     return f"{name}.{generation:06d}-{ulid}"
 
 
@@ -115,8 +114,8 @@ def check_name(name: str, what: str = "branch") -> None:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """The newest generation of every branch but main, one that no branch at all has gone beyond and lost, and the names
-    of tags that have a second record.
+    """One listing of all claims: `newest` is the newest generation of every branch but main, `retired` the generation
+    up to which claims may be gone, `tagged` the names of tags that have a second record.
     """
 
     newest: list[ClaimStatus]
@@ -127,28 +126,28 @@ class Survey:
 class Claims:
     """Reads and writes claims. Claims never change, so each is read once.
 
-    While a store was moved away, another claim may have been seen in the same place: what was read is remembered of the
-    very object that was listed, and of no other.
+    While a store was moved away, another claim may have been read from the same path: what was read is cached for
+    exactly the object that was listed.
     """
 
     def __init__(self, objects: ObjectStore) -> None:
         self._objects = objects
         self._known: dict[str, tuple[ObjectInfo, Branch]] = {}
         self._owners: dict[str, tuple[str, str | None]] = {}
-        """By path: which object was read there, and the incarnation that it claims the name for."""
+        """By path: the identity of the object that was read, and the incarnation that it claims the name for."""
 
     def put_main(self) -> None:
-        """Main's claim, put when the graph is made. A store without it is not the store that was opened."""
+        """Put main's claim, when the graph is created. A store without it is not the store that was opened."""
         self._objects.put_new_json(_path(MAIN, 0, "json"), asdict(Branch(MAIN)))
 
     def listed(self, native_branch: str | None) -> ClaimStatus:
-        """What the names of an incarnation's claim objects say; one listing, which reads none of them."""
+        """The status of an incarnation from the names of its claim objects: one listing, no object is read."""
         name, generation = parse_native(native_branch)
         parts = (_PART.fullmatch(part) for part in self._objects.names(f"{REFS}/{quote_path(name)}/"))
         return _status(name, generation, [p for p in parts if p is not None and int(p[1]) == generation])
 
     def status(self, native_branch: str | None) -> ClaimStatus:
-        """What decides whether a write on an incarnation counts: its claim, and on a local disk whose claim it is."""
+        """The status that decides whether a write on an incarnation counts; on a local disk its owner is checked."""
         status = self.listed(native_branch)
         name, generation = status.name, status.generation
         if status.is_claimed and self._objects.root.is_local and self._owner(name, generation) != native_branch:
@@ -158,8 +157,8 @@ class Claims:
     def _owner(self, name: str, generation: int) -> str | None:
         """The incarnation that a claim is for.
 
-        Generations are not used twice in one store. A local store that was moved away for a moment may have left one of
-        that generation behind in another directory, and whoever read that claim must not take this one for it.
+        Generations are not used twice in one store. While a local store was moved away, another directory in its place
+        may have had a claim of the same generation, and the owner read there must not be taken for the owner here.
         """
         path = claim_path(name, generation)
         identity = self._objects.identity(path)
@@ -169,7 +168,7 @@ class Claims:
         if known is not None and known[0] == identity:
             return known[1]
         value = self._objects.get_json(path)
-        if value is None:  # moved away between the look and the read: says nothing about the file that was looked at
+        if value is None:  # moved away between the probe and the read: says nothing about the file that was probed
             return None
         owner = parse_branch(value, path).native_branch
         if self._objects.identity(path) == identity:
@@ -183,8 +182,9 @@ class Claims:
     def survey(self) -> Survey:
         """Every name in use, from one listing.
 
-        A collector says which generations may be gone before it removes a claim, so whoever does not see a claim any
-        more sees that, if it looks there last: the name sorts last, and only a local store lists in another order.
+        A collector records which generations may be gone before it removes a claim. A reader that no longer sees the
+        claim sees that record if it lists it last: the record's name sorts last, and only a local store lists in
+        another order.
         """
         listed = self._objects.list(REFS)
         last = self._objects.list(_RETIRED) if self._objects.root.is_local else listed
@@ -211,15 +211,15 @@ class Claims:
         return branch
 
     def put(self, branch: Branch) -> bool:
-        """Claim the branch's name for its generation; False when somebody else has."""
+        """Claim the branch's name for its generation; False when another process has claimed it."""
         return self._objects.put_new_json(_path(branch.name, branch.generation, "json"), asdict(branch))
 
     def close(self, branch: Branch, token: str) -> bool:
-        """Delete the branch: from now on no write on it counts. False when somebody else has."""
+        """Delete the branch: from now on no write on it counts. False when another process has deleted it."""
         return self._objects.put_new(closed_path(branch), token.encode())
 
     def raise_floor(self, native_branch: str | None, version: int) -> None:
-        """Say that versions below may be gone, before they are. Lower floors are not needed any more."""
+        """Record that versions below may be gone, before any is removed. Lower floors are removed."""
         name, generation = parse_native(native_branch)
         self._objects.put_new(_path(name, generation, f"floor-{version:020d}"), b"")
         parts = (_PART.fullmatch(part) for part in self._objects.names(f"{REFS}/{quote_path(name)}/"))
@@ -233,14 +233,14 @@ class Claims:
         return [f"{REFS}/{quote_path(branch.name)}/{part}" for part in mine]
 
     def retire(self, branches: Iterable[Branch]) -> None:
-        """Remove the objects of deleted branches of which nothing is left."""
+        """Remove the objects of deleted branches whose files are all gone."""
         gone = list(branches)
         if not gone:
             return
         newest = max(branch.generation for branch in gone)
         self._objects.put_new(f"{_RETIRED}{newest:06d}", b"")
         for branch in gone:
-            for path in self.objects_of(branch):  # one by one: the claim has to be gone before the mark is
+            for path in self.objects_of(branch):  # one by one: the claim has to be gone before the closing mark is
                 self._objects.delete([path])
                 self._known.pop(path, None)
                 self._owners.pop(path, None)

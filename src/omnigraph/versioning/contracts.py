@@ -1,7 +1,7 @@
 """Accepted schemas as content-addressed, write-once objects. `__manifest` names one by its hash.
 
-The hash covers the text and its compiled form, and is checked whenever either is read: what the catalog says and what
-`schema show` prints is what was accepted.
+The hash covers the text and its compiled form, and is checked whenever either is read: the catalog and the output of
+`schema show` are what was accepted.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def save_contract(objects: ObjectStore, catalog: Catalog, source: str) -> str:
     body = {"source": source, "catalog": catalog.to_json()}
     schema_hash = codec.sha256(body)
     if not objects.put_new_json(contract_path(schema_hash), body):
-        _load(objects, schema_hash)  # it is there already; a damaged one must not be published
+        _load(objects, schema_hash)  # it exists already; a damaged one must not be published
     hit(Point.CONTRACT_WRITTEN)
     return schema_hash
 
@@ -50,7 +50,7 @@ def load_source(objects: ObjectStore, schema_hash: str) -> str:
 
 
 def _load(objects: ObjectStore, schema_hash: str) -> dict[str, Any]:
-    """The contract of a hash, or an error that names the object and the remedy."""
+    """The contract of a hash; raises an error that names the object and the remedy."""
     path = contract_path(schema_hash)
     value = objects.get_json(path)
     if value is None:

@@ -1,4 +1,4 @@
-"""The lists of collectors below `__gc/`: pins and objects that are on their way out."""
+"""The lists of collectors below `__gc/`: pins and objects that are about to be deleted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class DeletionList:
 
 
 def read_deletion_lists(objects: ObjectStore, path: str) -> DeletionList:
-    """One list, each value checked; empty when its collector has finished meanwhile."""
+    """Read one list and check each value; empty when its collector has finished meanwhile."""
     value = objects.get_json(path)
     if value is None:
         return DeletionList()

@@ -1,8 +1,8 @@
-"""What changed in a table between two pins, row by row, with exact images of before and after.
+"""Changes of a table between two pins, row by row, with exact images of before and after.
 
-Both pins are read through the schema of their own state and shown in one shape, matched by property identity: a rename
-changes no row, and a property that one side does not have yet counts with its default. That is what merging needs;
-`images` tells what rows that a schema change gave other values were and are.
+Both pins are read through the schema of their own state and converted to one shape, matched by property identity: a
+rename changes no row, and a property that one side does not have yet counts with its default. Merges need exactly that;
+`row_images` gives the images of rows whose values a schema change has altered.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ class TableDelta:
 
     @cached_property
     def old(self) -> Mapping[str, int]:
-        """Where in `before` an id stands."""
+        """Row numbers in `before`, by id."""
         return {i: at for at, i in enumerate(self.before["id"].to_pylist())}
 
     @cached_property
     def new(self) -> Mapping[str, int]:
-        """Where in `after` an id stands."""
+        """Row numbers in `after`, by id."""
         return {i: at for at, i in enumerate(self.after["id"].to_pylist())}
 
     @cached_property
@@ -61,17 +61,17 @@ class TableDelta:
 
     @property
     def deleted(self) -> frozenset[str]:
-        """Ids that were there and are not any more."""
+        """Ids that are in `before` and not in `after`."""
         return frozenset(self.old.keys() - self.new.keys())
 
     def op(self, entity_id: str) -> str:
-        """What happened to one of the ids."""
+        """The operation on one of the ids."""
         if entity_id not in self.old:
             return INSERT
         return UPDATE if entity_id in self.new else DELETE
 
     def image(self, entity_id: str, *, after: bool) -> Row | None:
-        """One row by public names, or None where the entity was not there."""
+        """One row by public names, or None where the entity does not exist on that side."""
         row = self.row(entity_id, after=after)
         return None if row is None else public_row(self.entity, row)
 
@@ -100,9 +100,9 @@ def table_delta(
     store: GraphStore, base: Pinned | None, head: Pinned | None, shape: EntityType, *, exhaustive: bool = False,
     lineal: bool = False,
 ) -> TableDelta:  # fmt: skip
-    """What changed from one pin to another. Not `exhaustive`: only files that differ are read.
+    """The changes from one pin to another. Not `exhaustive`: only files that differ are read.
 
-    `lineal`: the state of `head` descends from that of `base`, so that rows can be told by their row ids as well.
+    `lineal`: the state of `head` descends from that of `base`, so that rows can be matched by their row ids as well.
     """
     before_table, after_table = (open_table(store, side.entry) if side else None for side in (base, head))
     base_columns, head_columns = (columns_of(side.entity) if side else () for side in (base, head))
@@ -125,7 +125,7 @@ def table_delta(
 
 
 def has_restored(before: EntityType, after: EntityType) -> bool:
-    """Whether a property that was hidden is there again: values changed without new files."""
+    """Whether a property that was hidden is visible again: values changed without new files."""
     return not {p.property_id for p in before.hidden}.isdisjoint(p.property_id for p in after.properties)
 
 
@@ -164,7 +164,7 @@ def in_shape(rows: pa.Table, have: EntityType, want: EntityType) -> pa.Table:
 
 
 def _cast(column: pa.ChunkedArray, prop: Property) -> pa.ChunkedArray:
-    """A column in the type of a property. Where no null may be, there is one only in a column that was hidden."""
+    """A column in the type of a property. A required property has nulls only in a column that was hidden."""
     column = column.cast(prop.type.to_arrow())
     if not column.null_count or prop.type.nullable or prop.default is None:
         return column
@@ -179,7 +179,7 @@ def default_column(prop: Property, count: int) -> pa.Array:
 
 
 def public_names(entity: EntityType) -> dict[str, str]:
-    """Physical columns -> the names that people use."""
+    """Physical column names -> public property names."""
     ends = {"src": "from", "dst": "to"} if isinstance(entity, EdgeType) else {}
     return {"id": "id", **ends, **{p.column: p.name for p in entity.properties}}
 
@@ -191,7 +191,7 @@ def public_row(entity: EntityType, row: Row) -> Row:
 
 
 def _page(rows: pa.Table, places: Mapping[str, int], ids: Sequence[str]) -> dict[str, Row]:
-    """The rows of some ids. Rows become Python values page by page, not all at once and not one by one."""
+    """The rows of some ids, converted to Python values a page at a time."""
     here = [i for i in ids if i in places]
     found = rows.take(pa.array([places[i] for i in here], pa.int64())).to_pylist()
     return dict(zip(here, found, strict=True))
@@ -221,7 +221,7 @@ def same_ids(
 
 
 def net_delta(entity: EntityType, before: pa.Table, after: pa.Table) -> TableDelta:
-    """A change from its differing rows, without those that were rewritten and are what they were."""
+    """The delta of differing rows, without rows that were rewritten with equal values."""
     delta = TableDelta(entity, before, after)
     same = same_ids(delta.before, delta.old, delta.after, delta.new)
     if not same:

@@ -1,7 +1,7 @@
 """The storage format and its stamp. One format is served; any other is refused before anything else of it is read.
 
 Numbers below 100 are taken: 1 by the first layout of this program, 2 to 99 by the omnigraph that uses the same key for
-another layout. So a number says who can read a graph.
+another layout. So the number identifies the program that can read a graph.
 """
 
 from __future__ import annotations

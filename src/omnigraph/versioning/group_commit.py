@@ -1,9 +1,10 @@
 """Group commit: small writes of one branch that wait at the same time are published together.
 
-Plans may share a commit when the outcome is the same whichever came first. Each plan claims what it writes and what it
-relies on: an id, a unique value, the edges of one source, a whole table. Plans whose claims do not meet are composed:
-their effects are applied to each table at once, their requirements are checked together, and all get the same commit.
-A plan with an intent, a precondition or an idempotency key goes alone: it has to be found under its own id.
+Plans may share a commit when the outcome is the same in any order. Each plan has a write set of what it writes and what
+it relies on: an id, a unique value, the edges of one source, a whole table. Plans whose write sets do not meet are
+composed: their effects are applied to each table at once, their requirements are checked together, and all get the same
+commit. A plan with an intent, a precondition or an idempotency key is published alone: it has to be found under its own
+id.
 """
 
 from __future__ import annotations
@@ -55,28 +56,28 @@ class Member:
 
     @property
     def is_done(self) -> bool:
-        """Whether somebody has published or refused it."""
+        """Whether the plan was published or refused."""
         return self._commit is not None or self._error is not None
 
     def publish_alone(self, publish: Callable[[PublishPlan], GraphCommit]) -> None:
-        """Publish it and keep what comes of it, unless that has been done."""
+        """Publish the plan and keep the outcome, unless it has one already."""
         if self.is_done:
             return
         try:
             self._commit = publish(self.plan)
-        except OmnigraphError as error:  # it belongs to the caller who waits for this member
+        except OmnigraphError as error:  # it is raised in the caller that waits for this member
             self._error = error
 
     def succeed(self, commit: GraphCommit) -> None:
-        """It was published, perhaps with others."""
+        """Record the commit that published the plan, perhaps with others."""
         self._commit = commit
 
     def fail(self, error: OmnigraphError) -> None:
-        """It was refused, or nobody knows."""
+        """Record that the plan was refused, or that its outcome is unknown."""
         self._error = error
 
     def result(self) -> GraphCommit:
-        """The commit, or the error of this very plan."""
+        """The commit, or raise the error of this plan."""
         if self._error is not None:
             raise self._error
         assert self._commit is not None, f"nobody has published or refused {self.plan.commit_id}"
@@ -87,7 +88,9 @@ class CommitQueue:
     """Plans that wait for their turn at one branch, and small writes of this process that will soon be among them."""
 
     def __init__(self, wait: float, near: float) -> None:
-        """`wait`: seconds for which whoever publishes waits at most. `near`: for which a write counts as coming."""
+        """`wait`: seconds that a publisher waits for others at most. `near`: seconds for which an announced write
+        counts.
+        """
         self._wait, self._near = wait, near
         self._waiting: list[Member] = []
         self._announced: dict[int, tuple[Authorship, float]] = {}
@@ -96,7 +99,7 @@ class CommitQueue:
 
     @contextmanager
     def announce_write(self, authorship: Authorship) -> Iterator[None]:
-        """Around a small write: whoever publishes waits a moment for it, until it joins, passes by or fails."""
+        """Announce a small write: a publisher waits a moment for it, until it is enqueued, withdrawn or has failed."""
         with self._lock:
             self._announced[threading.get_ident()] = (authorship, time.monotonic())
         try:
@@ -105,12 +108,12 @@ class CommitQueue:
             self.withdraw_announcement()
 
     def withdraw_announcement(self) -> None:
-        """What this thread prepares will not join."""
+        """Withdraw this thread's announcement: its write will not join the group."""
         with self._lock:
             self._forget_announcement()
 
     def enqueue(self, plan: PublishPlan) -> Member:
-        """Wait among the others."""
+        """Add a plan to the waiting ones."""
         member = Member(plan)
         with self._lock:
             self._waiting.append(member)
@@ -123,17 +126,17 @@ class CommitQueue:
             self._none_left.notify_all()
 
     def wait_for_members(self, member: Member) -> None:
-        """Wait for those who come and could share its commit: it costs the same for many. Never for long."""
+        """Wait, for a bounded time, for announced writes that could share the member's commit."""
         with self._lock:
             self._none_left.wait_for(lambda: not self._is_member_near(member.authorship), self._wait)
 
     def _is_member_near(self, wanted: Authorship) -> bool:
-        """Somebody who has been preparing for long meets something slow: an embedding, a store far away."""
+        """Whether an announced write may arrive soon. One announced long ago waits for something slow: an embedding."""
         now = time.monotonic()
         return any(mine == wanted and now - begun < self._near for mine, begun in self._announced.values())
 
     def take_group(self, first: Member) -> list[Member]:
-        """A member and those after it that can share its commit; they wait no longer."""
+        """Take a member and the waiting ones that can share its commit out of the queue."""
         with self._lock:
             chosen, write_set = [first], first.write_set
             for other in self._waiting:
@@ -146,7 +149,7 @@ class CommitQueue:
         return chosen
 
     def dequeue(self, member: Member) -> None:
-        """Stop waiting, for whatever reason."""
+        """Remove a member from the queue, for whatever reason."""
         with self._lock:
             if member in self._waiting:
                 self._waiting.remove(member)
@@ -154,13 +157,13 @@ class CommitQueue:
 
 @dataclass(frozen=True, slots=True)
 class WriteSet:
-    """What a plan needs for itself, and what it needs to stay as it is."""
+    """The ids, values and tables that a plan writes, and those that it needs unchanged."""
 
     own: frozenset[Hashable]
     kept: frozenset[Hashable]
 
     def conflicts_with(self, other: WriteSet) -> bool:
-        """Whether the order of two plans could matter."""
+        """Whether the order of two plans could change their outcome."""
         return not (
             self.own.isdisjoint(other.own) and self.own.isdisjoint(other.kept) and self.kept.isdisjoint(other.own)
         )
@@ -170,7 +173,7 @@ class WriteSet:
 
 
 def is_groupable(plan: PublishPlan) -> bool:
-    """Small, single-table, and not to be found under its own commit id."""
+    """Whether a plan is small, changes a single table and need not be found under its own commit id."""
     if plan.has_intent or plan.expect_head is not None or plan.idempotency_key is not None:
         return False
     if plan.op_class != LOGICAL or len(plan.changes) != 1 or plan.recovery_for_actor is not None:
@@ -186,7 +189,7 @@ def is_groupable(plan: PublishPlan) -> bool:
 
 
 def write_set_of(plan: PublishPlan) -> WriteSet:
-    """The claims of a plan's effects and requirements."""
+    """The write set of a plan's effects and requirements."""
     own: set[Hashable] = set()
     kept: set[Hashable] = set()
     for change in plan.changes:
@@ -220,7 +223,7 @@ def _claimed(requirement: Requirement) -> tuple[Iterable[Hashable], Iterable[Has
 
 
 def compose_plans(store: GraphStore, plans: Sequence[PublishPlan], state: ManifestState) -> PublishPlan:
-    """One plan that does what all of them do, staged on `state`. Its requirements are all of theirs."""
+    """One plan that does what all of them do, staged on `state`, with the requirements of all."""
     effects: dict[str, list[Effect]] = {}
     for plan in plans:
         for change in plan.changes:
@@ -243,7 +246,7 @@ def compose_plans(store: GraphStore, plans: Sequence[PublishPlan], state: Manife
 
 
 def _together(store: GraphStore, base: Table, effects: Sequence[Effect]) -> Effect:
-    """One effect for many; rows that are in no file yet go into one."""
+    """One effect for many; rows that are in no file yet are written to one file."""
     ids = tuple(i for e in effects if isinstance(e, (ReplaceRows, UnwrittenRows)) for i in e.ids)
     fragments = tuple(f for e in effects if isinstance(e, (AppendRows, ReplaceRows)) for f in e.fragments)
     rows = [e.rows for e in effects if isinstance(e, UnwrittenRows) and e.rows.num_rows]

@@ -1,7 +1,7 @@
-"""Archived history: immutable, levelled files of old commits, so that a publish never rewrites what happened long ago.
+"""Archived history: immutable, levelled files of old commits, so that a publish never rewrites old commits.
 
-Up to `INLINE_MAX` commits stay in `__manifest`. Then the oldest move to a file of level 0; when `FANOUT` files of one
-level stand side by side they become one file of the next level. Ten thousand commits are a handful of files.
+Up to `INLINE_MAX` commits stay in `__manifest`. Then the oldest move to a file of level 0; `FANOUT` adjacent files of
+one level are merged into one file of the next level. Ten thousand commits are a handful of files.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FANOUT = 16
 _MAX_REQUEST_FILES = 1_024
 _MAX_BYTES = 1 << 30
 _requests: BoundedCache[str, dict[str, GraphCommit]] = BoundedCache(_MAX_REQUEST_FILES)
-"""By the name of a history file, which is made of its content."""
+"""By the name of a history file, which is derived from its content."""
 
 
 def archive_commits(objects: ObjectStore, state: ManifestState) -> ManifestState:
@@ -102,7 +102,7 @@ def read_extent(objects: ObjectStore, extent: HistoryExtent) -> list[GraphCommit
 
 
 def _inflate(body: bytes) -> bytes:
-    """The text of a history file. A short file that unpacks to very much is not one of ours."""
+    """The text of a history file. A short file that unpacks to a very long text was not written by this program."""
     unpacker = zlib.decompressobj()
     text = unpacker.decompress(body, _MAX_BYTES)
     if not unpacker.eof:
@@ -112,7 +112,7 @@ def _inflate(body: bytes) -> bytes:
 
 def _write(objects: ObjectStore, commits: list[GraphCommit], *, level: int) -> HistoryExtent:
     body = zlib.compress(json.dumps([c.to_json() for c in commits], separators=(",", ":")).encode(), 6)
-    # Named by content: a publisher that lost its slot writes the same file again and finds it there.
+    # Named by content: a publisher that lost its slot writes the same file again and finds it present.
     location = _location(level, body)
     objects.put_new(location, body)
     hit(Point.HISTORY_WRITTEN)

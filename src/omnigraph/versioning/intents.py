@@ -1,10 +1,10 @@
-"""Publish intents: write-once objects that let anyone finish, or withdraw, what a writer began.
+"""Publish intents: write-once objects by which any process can finish, or withdraw, what a writer began.
 
 `{ulid}.json` intent (A), `{ulid}.staged` the complete plan (B), `{ulid}.lease-N` renewals and take-overs,
 `{ulid}.aborted` withdrawal. The ulid is the commit id. An intent never blocks a writer, and a live one is never
-touched: its lease has to expire by the store's own clock first. Then whoever puts the next lease owns it. So there is
-one owner at a time, and one who was slow finds out, before it publishes or reports a failure, that the matter is in
-other hands. Intents are not flushed: one that a power loss takes away belongs to a write that never was.
+touched: its lease has to expire by the store's own clock first. Then the process that puts the next lease owns it. So
+there is one owner at a time, and an owner that was slow finds, before it publishes or reports a failure, that another
+has taken over. Intents are not flushed: one that is lost in a power failure belongs to a write that had no effect.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class IntentFiles:
 
     @property
     def is_aborted(self) -> bool:
-        """Withdrawn: nobody may publish it any more."""
+        """Withdrawn: no process may publish it any more."""
         return "aborted" in self.parts
 
 
@@ -91,15 +91,16 @@ class Intents:
         hit(Point.INTENT_BEGUN)
 
     def complete(self, plan: PublishPlan) -> None:
-        """Phase B: everything is staged and flushed; from here anyone may publish it once the lease has expired."""
+        """Phase B: everything is staged and flushed; any process may publish it once the lease has expired."""
         hit(Point.INTENT_BEFORE_COMPLETE)
         self._store.objects.put_new_json(_path(plan.commit_id, "staged"), plan_to_json(plan), flush=False)
         hit(Point.INTENT_COMPLETED)
 
     def hold(self, commit_id: str) -> None:
-        """Be sure to own the intent for a while yet: asked before each swap and before a failure is reported.
+        """Ensure that this process owns the intent for a while yet: before each swap, and before reporting a failure.
 
-        Within half a lease nobody can have taken it. Later the next lease decides, which also renews it for long jobs.
+        Within half a lease no other process can have taken it over. After that this puts the next lease, which also
+        renews it for long jobs. Raises `PlanExpired` when another process owns the intent.
         """
         # A long job renews its lease from a thread of its own: two renewals at once would look like two owners.
         with self._renewing:
@@ -115,17 +116,17 @@ class Intents:
                 )
 
     def _is_pending(self, commit_id: str) -> bool:
-        """Neither resolved, which removes the intent, nor withdrawn."""
+        """Whether the intent is neither resolved, which removes it, nor withdrawn."""
         objects = self._store.objects
         return objects.exists(_path(commit_id, "json")) and not objects.exists(_path(commit_id, "aborted"))
 
     def take_over(self, files: IntentFiles) -> bool:
-        """Become the owner of an expired intent; False when somebody else just did."""
+        """Become the owner of an expired intent; False when another process has just taken it over."""
         return self._take(files.commit_id, files.lease + 1)
 
     def _take(self, commit_id: str, number: int) -> bool:
         asked = ticks()
-        token = mint().encode()  # two takers must not look alike when an answer of the store is lost
+        token = mint().encode()  # two takers must put different bodies, also when an answer of the store is lost
         if not self._store.objects.put_new(_path(commit_id, f"lease-{number}"), token, flush=False):
             return False
         self._held[commit_id] = _Lease(number, asked)
@@ -143,12 +144,12 @@ class Intents:
             )
 
     def withdraw(self, commit_id: str) -> bool:
-        """Make sure that nobody publishes this later. False when that cannot be made sure."""
+        """Ensure that no process publishes this later. False when that cannot be ensured."""
         try:
             self.hold(commit_id)
             self.mark_aborted(commit_id)
             if not all(self._store.objects.exists(_path(commit_id, part)) for part in ("json", "aborted")):
-                return False  # the store is in another place, and the intent is there without its withdrawal
+                return False  # the store is at another place, and the intent is there without its withdrawal
             self._remove(commit_id, self._own_parts(commit_id))
         except (StorageError, PlanExpired):
             return False
@@ -169,7 +170,7 @@ class Intents:
         self._remove(files.commit_id, sorted(parts - {"aborted"}, reverse=True))
 
     def quarantine(self, files: IntentFiles) -> None:
-        """Keep the bytes of an intent that nobody can read, where no sweep looks for them."""
+        """Keep the bytes of an intent that cannot be read, where no sweep looks for them."""
         for part in sorted(files.parts - {"aborted"}):
             path = _path(files.commit_id, part)
             self._store.objects.move(path, f"{QUARANTINE}/{path.replace('/', '-')}")
@@ -179,12 +180,12 @@ class Intents:
         self._remove(commit_id, ("aborted",))
 
     def list(self) -> list[IntentFiles]:
-        """All intents, oldest first. A failing listing is loud."""
+        """All intents, oldest first. Raises when they cannot be listed."""
         hit(Point.INTENT_BEFORE_LIST)
         return group_listing(self._store.objects.list(RECOVERY))
 
     def read(self, commit_id: str, part: str) -> Any | None:
-        """The value of one object, None when it has gone meanwhile."""
+        """The value of one object; None when it was removed meanwhile."""
         return self._store.objects.get_json(_path(commit_id, part))
 
     def _remove(self, commit_id: str, parts: Iterable[str]) -> None:

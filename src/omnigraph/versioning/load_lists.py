@@ -1,7 +1,7 @@
 """Which files a job has loaded: a list beside each of its commits, found through the key of the commit.
 
 The key of a commit names the job and its previous commit. A branch holds one commit for a key, so of two runs that
-started from the same list one publishes; the other finds the commit and looks at the list again.
+started from the same list one publishes; the other finds the commit and reads the list again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from omnigraph.versioning.manifest import ManifestState
 
 _PREFIX = "omnigraph:files:"
 _WHOLE_EVERY = 64
-"""Each 64th list names all files, the others those of their commit: a run reads few lists, and each stays short."""
+"""Every 64th list names all files, the others those of their commit: a run reads few lists, and each stays short."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class InputFile:
 
 @dataclass(frozen=True, slots=True)
 class LoadList:
-    """The files of one commit, or of the job so far. `run` tells the run that wrote it from others."""
+    """The files of one commit, or of the job so far. `run` identifies the run that wrote it."""
 
     run: str
     number: int
@@ -43,14 +43,14 @@ class LoadList:
     files: tuple[InputFile, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """As it is stored."""
+        """The stored JSON form."""
         rows = [[f.type_name, f.path, f.size, f.modified] for f in self.files]
         return {"run": self.run, "number": self.number, "whole": self.is_whole, "files": rows}
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedFiles:
-    """What a job has loaded on a branch, by type and path, and the commit that a next one follows."""
+    """The files that a job has loaded on a branch, by type and path, and the commit that its next commit follows."""
 
     files: Mapping[tuple[str, str], InputFile] = field(default_factory=dict)
     commits: Mapping[tuple[str, str], GraphCommit] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class LoadedFiles:
     number: int = 0
 
     def next_list(self, run: str, files: Iterable[InputFile]) -> LoadList:
-        """The list of a commit that loads some more files."""
+        """The list for a commit that loads some more files."""
         number, mine = self.number + 1, tuple(files)
         if number % _WHOLE_EVERY:
             return LoadList(run, number, False, mine)
@@ -67,7 +67,7 @@ class LoadedFiles:
 
 
 def load_list_path(commit_id: str) -> str:
-    """Where the list of a commit lies."""
+    """The path of a commit's list."""
     return f"{LOADS}/{commit_id}.json"
 
 
@@ -125,6 +125,6 @@ def loaded_files(objects: ObjectStore, state: ManifestState, job: str) -> Loaded
 
 
 def _is_of(commit: GraphCommit, job: str) -> bool:
-    """Whether a commit is one of a job, and not of one whose name goes on where this one ends."""
+    """Whether a commit is one of a job, and not of a job whose name begins with this one's."""
     key, mine = commit.idempotency_key, f"{_PREFIX}{job}:"
     return key is not None and key.startswith(mine) and ":" not in key[len(mine) :]

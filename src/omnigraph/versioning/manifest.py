@@ -1,6 +1,6 @@
-"""The rows of `__manifest` and the state they spell: one version is the complete state of one branch.
+"""The rows of `__manifest` and the state they hold: one version is the complete state of one branch.
 
-Reading is one open and one small scan at any history depth. Bytes are paid on every publish, so rows are few and short:
+A read is one open and one small scan at any history depth. Every publish writes all rows, so rows are few and short:
 old commits move to history files, and long change lists to objects of their own.
 """
 
@@ -85,7 +85,7 @@ class HistoryExtent:
 class Tombstone:
     """A table that was dropped softly: its last pin, and the hash of the schema that described it.
 
-    It lets the type be restored; it does not keep the rows from cleanup, which reclaims them with the versions that
+    It lets the type be restored. It does not keep the rows from cleanup, which reclaims them with the versions that
     show them.
     """
 
@@ -114,11 +114,11 @@ class ManifestState:
 
     @cached_property
     def snapshot(self) -> Snapshot:
-        """The read side of this state."""
+        """The snapshot of this state."""
         return Snapshot(self.branch, self.version, self.head, self.schema_hash, self.tables)
 
     def with_version(self, version: int) -> ManifestState:
-        """The same rows, known to be at `version`."""
+        """The same state with `version` set."""
         return replace(self, version=version)
 
 
@@ -129,7 +129,7 @@ def read_state(
     known: ManifestState | None = None,
     rows: pa.Table | None = None,
 ) -> ManifestState:
-    """Parse one version, whose `rows` may be at hand.
+    """Parse one version; `rows` are its rows if they are already read.
 
     Commits that an earlier state of the branch already holds are taken from it.
     """
@@ -144,7 +144,7 @@ def _parse_state(rows: pa.Table, known: ManifestState | None) -> _StateParser:
     ids, kinds = rows["object_id"].to_pylist(), rows["object_type"].to_pylist()
     first = kinds.index("graph_commit") if "graph_commit" in kinds else len(kinds)
     earlier = known.commits if known is not None else {}
-    # Most rows are commits, and most of those, the oldest, were there the last time: they are not even looked at.
+    # Most rows are commits that were there the last time: those are not parsed again.
     after = next((at for at in range(first, len(ids)) if ids[at] not in earlier), len(ids))
     parser = _StateParser()
     for part in (rows.slice(0, first), rows.slice(after)):
@@ -155,7 +155,7 @@ def _parse_state(rows: pa.Table, known: ManifestState | None) -> _StateParser:
 
 
 class _Pins(dict[str, TableEntry]):
-    """The pins of a version. A type of the schema has one: its absence is damage, whoever notices it."""
+    """The pins of a version. Every type of the schema has one, so each read of a missing one reports damage."""
 
     def __missing__(self, table_key: str) -> TableEntry:
         raise CorruptGraph(
@@ -251,15 +251,15 @@ def _row(object_id: str, object_type: str, **columns: Any) -> Row:
 
 
 class RowWriter:
-    """Turns states into manifest rows. Keeps the rows of unchanged pins and commits, which is most of every publish."""
+    """Turns states into manifest rows. Caches the rows of unchanged pins and commits, which most rows are."""
 
     def __init__(self) -> None:
         self._kept: dict[Row, tuple[Row, ...]] = {}
         self._published: tuple[list[str], pa.Table] = [], MANIFEST_SCHEMA.empty_table()
-        """Commits that others have published or that precede the last one made here, and their rows."""
+        """Commits that other writers published or that precede the last one made here, and their rows."""
 
     def learn(self, state: ManifestState, rows: pa.Table) -> None:
-        """Keep the rows of commits from the table of a state that another writer has published."""
+        """Cache the rows of commits from the table of a state that another writer has published."""
         ids, column = list(state.commits), rows["object_id"].to_pylist()
         first = column.index(ids[0]) if ids else 0
         if column[first : first + len(ids)] == ids:
@@ -282,7 +282,7 @@ class RowWriter:
         return rows
 
     def _known_rows(self, ids: list[str]) -> pa.Table:
-        """The rows of the first of some commits, as they were made the last time."""
+        """The rows of the longest prefix of some commits that is cached."""
         published, rows = self._published
         start = published.index(ids[0]) if ids and ids[0] in published else len(published)
         if published[start:] != ids[: len(published) - start]:
@@ -290,7 +290,7 @@ class RowWriter:
         return rows.slice(start)
 
     def _first_rows(self, state: ManifestState) -> list[Row]:
-        """The schema, the pins, what was dropped, and the files of old commits."""
+        """The rows of the schema, the pins, the tombstones and the history files."""
         kept: dict[Row, tuple[Row, ...]] = {}
         rows = [_row("schema_contract", "schema_contract", location=state.schema_hash)]
         for key, entry in sorted(state.tables.items()):

@@ -1,7 +1,7 @@
-"""What a write wants to make visible, as plain data.      (rows -> validate -> stage -> PLAN -> publish -> commit)
+"""The changes that a write wants to make visible, as data. (rows -> validate -> stage -> PLAN -> publish -> commit)
 
-A `PublishPlan` is built once, never edited, and says everything the publisher needs: which staged versions become
-visible, and what must still be true of the branch for that to be allowed. Serialised, it is the recovery intent.
+A `PublishPlan` is built once, never edited, and holds everything the publisher needs: the staged versions that become
+visible, and the requirements on the branch under which they may. Serialised, it is the recovery intent.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from omnigraph.versioning.snapshot import TableEntry, parse_changes
 PLAN_FORMAT = 2
 MAX_SERIALISED_IDS = 10_000
 UNSTAGED = 0
-"""The staged version of a change that the publisher stages itself, once it knows what it is published with."""
+"""The staged version of a change that the publisher stages itself, once its group is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ class Pin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableChange:
-    """One table's staged effect. `effect` can be applied to another pin; everything below it belongs to this pin."""
+    """One table's staged effect. `effect` can be applied to another pin; all fields after it belong to this pin."""
 
     table_key: str
     location: str
@@ -134,7 +134,7 @@ class TableChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishPlan:
-    """One graph commit to be. `rebase_updates` lets replaced rows follow a table that moved elsewhere."""
+    """One graph commit to be. `rebase_updates` allows replaced rows to follow a table that moved."""
 
     commit_id: str
     branch: str
@@ -159,12 +159,12 @@ class PublishPlan:
 
     @property
     def writes(self) -> frozenset[str]:
-        """Tables that the plan changes by rows of its own."""
+        """Tables in which the plan changes rows itself."""
         return frozenset(change.table_key for change in self.changes)
 
 
 def plan_to_json(plan: PublishPlan) -> dict[str, Any]:
-    """The recovery intent. Very long id lists become the stricter demand that their table has not moved at all."""
+    """The recovery intent. A very long id list becomes the stricter requirement that its table has not moved."""
     return {
         "format": PLAN_FORMAT,
         "operation_id": plan.commit_id,
@@ -189,7 +189,7 @@ def plan_to_json(plan: PublishPlan) -> dict[str, Any]:
 
 
 def plan_from_json(value: Any, what: str = "a publish plan") -> PublishPlan:
-    """The inverse of `plan_to_json`. Whatever does not have its shape is a `CorruptGraph` about `what`."""
+    """The inverse of `plan_to_json`. A value of another shape raises `CorruptGraph` about `what`."""
     with decoding(what):
         value = as_object(value, "a publish plan")
         if as_integer(value["format"], "a format") > PLAN_FORMAT:
@@ -260,7 +260,7 @@ def _requirement_from_json(value: Any) -> Requirement:
 
 
 def _requirement_field(name: str, value: Any) -> Any:
-    """JSON knows lists only; requirements hold tuples, inner ones too."""
+    """Turn JSON lists into the tuples that requirements hold, inner ones too."""
     match name:
         case "table_key":
             return as_table_key(value)

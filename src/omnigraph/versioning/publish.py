@@ -1,8 +1,9 @@
-"""The one door: `Publisher` is the only code that moves a branch, and `_swap` the only caller of the compare-and-swap.
+"""`Publisher` is the only code that moves a branch, and `_swap` the only caller of the compare-and-swap.
 
-Whatever a write read is in its plan's requirements and is checked again against the very state that the swap replaces.
-A lost swap is answered by reading again. Failure is reported only when it is certain: the plan's intent is withdrawn
-first, and when the store leaves even that open the caller gets `OutcomeUnknown` with the commit id to ask for.
+Everything that a write read is in its plan's requirements and is checked again against the very state that the swap
+replaces. After a lost swap the state is read again. Failure is reported only when it is certain: the plan's intent is
+withdrawn first, and when the store leaves even that open the caller gets `OutcomeUnknown` with the commit id to look
+up.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ _REMEMBERED = 64
 
 @dataclass(frozen=True, slots=True)
 class Attempted:
-    """A plan that was handed to the publisher: whoever is interrupted asks with it what has become of it."""
+    """A plan that was handed to the publisher: an interrupted caller looks up its outcome with it."""
 
     branch: str
     commit_id: str
@@ -78,7 +79,7 @@ class Publisher:
     def publish(self, plan: PublishPlan, *, keep_intent: bool = False) -> GraphCommit:
         """Make a plan visible as one commit, or raise and leave the branch as it was.
 
-        `keep_intent` is for recovery, which accounts for the intent before it removes it.
+        `keep_intent` is for recovery, which records the outcome before it removes the intent.
         """
         self._store.require_writable()
         self.attempted.append(Attempted(plan.branch, plan.commit_id, plan.op_class))
@@ -89,7 +90,7 @@ class Publisher:
             return self.publish_in_turn(tip, plan, keep_intent=keep_intent)
 
     def publish_in_turn(self, tip: BranchHead, plan: PublishPlan, *, keep_intent: bool = False) -> GraphCommit:
-        """`publish` for a caller who holds the branch's turn."""
+        """`publish` for a caller that holds the branch's turn."""
         attempt = _Attempt(self._store, plan)
         try:
             commit = self._until_published(tip, attempt)
@@ -98,7 +99,7 @@ class Publisher:
             self._report_failure(plan, attempt, error, keep_intent)
             raise
         except KeyboardInterrupt:
-            if plan.has_intent and not keep_intent:  # what a user stopped is not finished behind their back
+            if plan.has_intent and not keep_intent:  # recovery must not finish a write that its user interrupted
                 self._intents.withdraw(plan.commit_id)
             raise
         if plan.has_intent and not keep_intent:
@@ -106,7 +107,7 @@ class Publisher:
         return commit
 
     def _publish_among_others(self, tip: BranchHead, plan: PublishPlan) -> GraphCommit:
-        """Whoever's turn comes first publishes for all who wait and can share a commit; the others find it done."""
+        """Publish the plan with all waiting ones that can share its commit, unless an earlier group included it."""
         member = tip.commit_queue.enqueue(plan)
         try:
             with tip.turn_here():
@@ -119,19 +120,22 @@ class Publisher:
         return member.result()
 
     def _flush(self, plan: PublishPlan) -> None:
-        """What waits for its turn has its files on disk when the turn comes. If that fails, the swap meets it again."""
-        if not plan.has_intent:  # its files were flushed before the intent said that it may be published
+        """Flush this plan's data files while it waits for the branch lock, so that the commit only writes the manifest.
+
+        An error is ignored: the swap flushes again and raises it.
+        """
+        if not plan.has_intent:  # its files were flushed before the intent allowed others to publish it
             with contextlib.suppress(StorageError):
                 self._store.durability.sync_ahead([name for change in plan.changes for name in change.files])
 
     def _publish_together(self, tip: BranchHead, members: Sequence[Member]) -> None:
         if len(members) > 1:
             self._share_a_commit(tip, members)
-        for member in members:  # alone, or each by itself because one of them stood in the way
+        for member in members:  # a group of one, or members of a group that could not be published together
             member.publish_alone(lambda plan: self.publish_in_turn(tip, plan))
 
     def _share_a_commit(self, tip: BranchHead, members: Sequence[Member]) -> None:
-        """All plans as one commit. Members that stay undone were certainly not published."""
+        """Publish all plans as one commit. Members that are not done afterwards were certainly not published."""
         plans = [member.plan for member in members]
         state, _ = tip.swap_base()
         attempt: _Attempt | None = None
@@ -152,7 +156,7 @@ class Publisher:
             member.succeed(commit)
 
     def close_branch(self, tip: BranchHead) -> None:
-        """Publish the version by which readers see that a branch was deleted. Its claim says so already."""
+        """Publish the version by which readers see that a branch was deleted. Its claim is closed already."""
         self._store.require_writable()
         with tip.turn():
             self._close_in_turn(tip)
@@ -173,7 +177,7 @@ class Publisher:
             state, opened = tip.swap_base()
             done = self._find_published(attempt.plan, state)
             if done is not None:
-                self.confirm(tip)  # it was found in a state, and nobody has looked at the claim since
+                self.confirm(tip)  # the claim was not checked since the state with the commit was read
                 return done
             require_open(state)
             _require_intact(opened)
@@ -188,11 +192,11 @@ class Publisher:
             except (StoreReplaced, StagedDataGone):
                 raise
             except BranchGone:
-                # The version that was swapped does not count, and who looks at the manifest only must not see it.
+                # The version that was swapped in does not count, and readers of the manifest alone must not see it.
                 with contextlib.suppress(StorageError, PublishContention):
                     self._close_in_turn(tip)
                 raise
-            except OutcomeUnknown:  # applied, and then the store was gone: no further look may be taken for an answer
+            except OutcomeUnknown:  # applied, and then the store was gone: no later probe may count as an answer
                 attempt.unknown_slot = target.version
                 raise
             except StorageError as error:
@@ -208,7 +212,7 @@ class Publisher:
             attempt.pause_or_give_up()
 
     def _find_published(self, plan: PublishPlan, state: ManifestState) -> GraphCommit | None:
-        """The plan's own commit, or that of the same request, which may have come through another handle or process."""
+        """The plan's own commit, or that of the same request, which another handle or process may have published."""
         done = history.find(self._store.objects, state, plan.commit_id)
         if done is None and plan.idempotency_key is not None:
             done = history.find_request(self._store.objects, state, plan.idempotency_key)
@@ -228,7 +232,7 @@ class Publisher:
     def _tell_failure(self, attempt: _Attempt, error: OmnigraphError) -> None:
         plan = attempt.plan
         name = "commit.conflict" if isinstance(error, ConflictError) else "commit.failed"
-        # Upkeep that loses a race is tried again.
+        # Maintenance that loses a race is tried again.
         level = logging.DEBUG if plan.op_class == MAINTENANCE else logging.WARNING
         logs.event(
             name, level, graph=self._store.root.uri, branch=plan.branch, commit=plan.commit_id, kind=plan.kind,
@@ -236,7 +240,7 @@ class Publisher:
         )  # fmt: skip
 
     def _require_hope(self, tip: BranchHead, attempt: _Attempt, error: StorageError) -> None:
-        """Raise where trying again is in vain: a disk that is full or closed to us. There a look tells the outcome."""
+        """Raise when a retry cannot succeed: a disk that is full or not writable. There a probe gives the outcome."""
         if not (isinstance(error, StoreUnavailable) and self._store.root.is_local):
             return
         state, _ = tip.reload()
@@ -252,11 +256,11 @@ class Publisher:
         unflushed: Sequence[str] = (),
         needed: Sequence[str] = (),
     ) -> bool:
-        """Swap strictly; False when the slot was taken, or was free only because it lies in a reclaimed past.
+        """Swap strictly; False when the slot was taken, or was free only because a collector had emptied it.
 
         A free slot alone proves nothing: a collector may have emptied it, the branch may be deleted, the store may be
         another one. So after the swap the objects of the claim are listed, whatever any clock says. Where the store
-        turns out to be another one, nobody knows which of the two the swap was applied to.
+        turns out to be another one, it is unknown which of the two the swap was applied to.
         """
         rows = tip.rows.rows(target)
         try:
@@ -277,20 +281,20 @@ class Publisher:
         return True
 
     def confirm(self, tip: BranchHead) -> None:
-        """Before an earlier commit is the answer: the branch, and the state in which it was found, are in the store."""
+        """Before an earlier commit is returned, require that its branch and the state with it are in the store."""
         self._require_standing(tip)
         tip.state()
 
     def _require_standing(self, tip: BranchHead) -> ClaimStatus:
-        """What the claim of a branch says, if it says that the branch is there.
+        """The status of a branch's claim; raises unless the branch exists.
 
-        A claim that is gone was collected, or is in another place together with the whole store: main's claim tells.
+        A claim that is gone was collected, or the whole store is at another place: main's claim decides which.
         """
         status = self._claims.status(tip.native_branch)
         if status.is_open:
             return status
         is_there = status.is_closed or self._claims.status(None).is_open
-        if is_there and not status.is_closed:  # the store may have been away when the first look was taken
+        if is_there and not status.is_closed:  # the store may have been away at the first probe
             status = self._claims.status(tip.native_branch)
             if status.is_open:
                 return status
@@ -311,7 +315,7 @@ class Publisher:
 
 
 def _leave_unknown(members: Sequence[Member], commit_id: str, cause: BaseException) -> None:
-    """Nobody may publish again what may be visible already."""
+    """Mark the outcome as unknown: what may be visible already must not be published again."""
     unknown = OutcomeUnknown(commit_id)
     unknown.__cause__ = cause
     for member in members:
@@ -329,21 +333,21 @@ class _Attempt:
         self._deadline = self._begun + store.settings.publish_deadline
         self._moved = 0
         self._pause = _BACKOFF_FIRST
-        # A plan with an intent was flushed before the intent said that it may be published.
+        # A plan with an intent was flushed before the intent allowed others to publish it.
         self._flushed = {name for change in plan.changes for name in change.files} if plan.has_intent else set[str]()
 
     @property
     def milliseconds(self) -> float:
-        """Since it began."""
+        """Since the publish began."""
         return round((ticks() - self._begun) * 1000, 1)
 
     def resolve_unknown(self, state: ManifestState) -> None:
-        """A swap of unknown outcome is settled once its slot is taken and the commit is not in the lineage."""
+        """Settle a swap of unknown outcome: it failed if its slot is taken and the commit is not in the lineage."""
         if self.unknown_slot is not None and state.version >= self.unknown_slot:
             self.unknown_slot = None
 
     def fit(self, state: ManifestState) -> None:
-        """Check the plan against the state it is about to replace; restage what has to follow it."""
+        """Check the plan against the state it is about to replace, and restage the changes whose pins moved."""
         plan = self.plan
         if plan.expect_head is not None and plan.expect_head not in heads_of(state):
             raise PreconditionFailed(expected=plan.expect_head, actual=state.head)
@@ -363,11 +367,11 @@ class _Attempt:
         return [name for change in self.plan.changes for name in change.files if name not in self._flushed]
 
     def flushed(self) -> None:
-        """The last swap flushed everything."""
+        """Record that the last swap flushed everything."""
         self._flushed.update(self.unflushed())
 
     def pause_or_give_up(self) -> None:
-        """Capped exponential back-off with full jitter, until the deadline."""
+        """Wait with capped exponential back-off and full jitter; raises at the deadline."""
         if ticks() > self._deadline:
             raise PublishContention("the branch is too busy: the publish deadline passed", hint="try again")
         time.sleep(random.random() * self._pause)
@@ -375,7 +379,7 @@ class _Attempt:
 
 
 def heads_of(state: ManifestState) -> Iterator[str]:
-    """The head, and the commits before it that only maintenance came after: they hold the same rows."""
+    """The head, and the commits before it as long as only maintenance follows them: they hold the same rows."""
     commit = state.commits.get(state.head)
     yield state.head
     while commit is not None and commit.op_class == MAINTENANCE and commit.parent_commit_id is not None:
@@ -384,7 +388,7 @@ def heads_of(state: ManifestState) -> Iterator[str]:
 
 
 def _require_intact(opened: ManifestVersion) -> None:
-    """A newer version that was cut short holds the slot of the next swap: writing waits for its removal."""
+    """Raise if a newer version was cut short: it holds the slot of the next swap until it is removed."""
     if opened.damaged is not None:
         raise CorruptGraph(
             f"{opened.damaged} is cut short, so nothing can be published",
@@ -393,7 +397,7 @@ def _require_intact(opened: ManifestVersion) -> None:
 
 
 def _named_files(plan: PublishPlan, before: ManifestState, target: ManifestState) -> list[str]:
-    """The files that a state names and the one before it did not."""
+    """The files that a state names and its predecessor does not."""
     known = {extent.location for extent in before.extents}
     found = [extent.location for extent in target.extents if extent.location not in known]
     for change in plan.changes:
@@ -442,7 +446,7 @@ def next_state(state: ManifestState, plan: PublishPlan) -> tuple[ManifestState, 
 
 
 def _tombstones(state: ManifestState, graft: Graft, tables: Mapping[str, TableEntry]) -> Mapping[str, Tombstone]:
-    """The tombstones of the branch, with those of tables that end now and without those of tables that are back."""
+    """The tombstones of the branch, with those of tables that are dropped now and without those of restored tables."""
     if not graft.keys and not graft.adopted:
         return state.tombstones
     ended = {key: Tombstone(state.tables[key], state.schema_hash) for key in graft.removed if key in state.tables}

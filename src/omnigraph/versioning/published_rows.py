@@ -1,8 +1,8 @@
-"""What the publisher of a version leaves for other processes of the same disk: the rows that it has just written.
+"""The rows of a version that its publisher leaves beside the lock for other processes of the same disk.
 
 Processes that take turns on a branch would each read the newest version from storage while the others wait. The rows
-left beside the lock are a copy of it. Without them, or where they are not those of the version that is there, the
-version itself is read.
+beside the lock are a copy of it. If they are missing, or are not those of the version that exists, the version itself
+is read.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class PublishedRows:
     rows: pa.Table
 
     def to_bytes(self) -> bytes:
-        """As it is left."""
+        """The stored form."""
         sink = pa.BufferOutputStream()
         labels = {_VERSION: str(self.version), _FILE: self.file}
         with pa.ipc.new_stream(sink, MANIFEST_SCHEMA.with_metadata(labels)) as stream:
@@ -36,7 +36,7 @@ class PublishedRows:
 
     @classmethod
     def from_bytes(cls, content: bytes | None, version: int) -> PublishedRows | None:
-        """What was left, if it is of this format and of `version` or a later one."""
+        """The rows that were left, if they are of this format and of `version` or a later one."""
         if content is None:
             return None
         with contextlib.suppress(pa.ArrowException, OSError, KeyError, TypeError, ValueError):

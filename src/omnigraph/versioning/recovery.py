@@ -1,8 +1,8 @@
 """Recovery: the same plan applied again by the same publisher.
 
-A pending intent blocks nobody. Once its lease has expired, anyone may resolve it: it was published after all, or it can
-still be published, or it is withdrawn. Whoever does it, and however often, the commit id decides: one commit or none.
-Recovery deletes no data file.
+A pending intent blocks no other write. Once its lease has expired, any process may resolve it: the commit is found
+published, or the plan is published now, or the intent is withdrawn. The commit id makes this idempotent: there is one
+commit or none. Recovery deletes no data file.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def parse_record(value: Any, path: str) -> RecoveryRecord:
 
 
 class Recovery:
-    """Lists, resolves and accounts for intents."""
+    """Lists, resolves and records intents."""
 
     def __init__(self, store: GraphStore, tips: BranchHeads, intents: Intents, publisher: Publisher) -> None:
         self._store = store
@@ -91,7 +91,7 @@ class Recovery:
         self._sweeping = threading.Lock()
 
     def run(self) -> list[RecoveryRecord]:
-        """Resolve every intent whose lease has expired. Run twice, the second time does nothing."""
+        """Resolve every intent whose lease has expired. A second run does nothing."""
         self._store.require_writable()
         self._swept_at = ticks()
         files = self._intents.list()
@@ -111,11 +111,11 @@ class Recovery:
             self._store.later("recovery", self._sweep_quietly)
 
     def _sweep_quietly(self) -> None:
-        with contextlib.suppress(OmnigraphError):  # whoever writes next meets it again, and is told
+        with contextlib.suppress(OmnigraphError):  # the next writer sweeps too, and raises it
             self.sweep_if_due()
 
     def sweep_if_due(self) -> None:
-        """The sweep of write entry: one listing, and only when the last one is a while ago."""
+        """Sweep before a write: one listing, and only when the last one is a while ago."""
         due = self._swept_at is None or ticks() - self._swept_at > self._store.settings.sweep_interval
         if due and self._sweeping.acquire(blocking=False):
             try:
@@ -124,7 +124,7 @@ class Recovery:
                 self._sweeping.release()
 
     def audit(self) -> list[RecoveryRecord]:
-        """What recovery has done so far, oldest first."""
+        """The audit of all recoveries so far, oldest first."""
         self._store.require_present()
         found = ((self._store.objects.get_json(i.path), i.path) for i in self._store.objects.list(AUDIT))
         rows = [parse_record(value, path) for value, path in found if value is not None]
@@ -138,7 +138,7 @@ class Recovery:
         return pa.Table.from_pylist(rows, schema=schema)
 
     def pending_plans(self) -> Iterator[PublishPlan]:
-        """The plans of unresolved intents that have got as far as naming one."""
+        """The plans of unresolved intents that have reached phase B."""
         for files in self._intents.list():
             try:
                 plan = self._plan(files)
@@ -217,7 +217,7 @@ class Recovery:
         return self._close(files, header, ROLLED_FORWARD, commit, "its requirements still held")
 
     def _roll_back(self, files: IntentFiles, header: dict[str, Any], reason: str) -> RecoveryRecord:
-        # The owner may be alive after all: it looks for this before every swap.
+        # The owner may be alive after all: it checks for this before every swap.
         self._intents.mark_aborted(files.commit_id)
         commit = self._published(header)
         if commit is not None:
@@ -225,9 +225,9 @@ class Recovery:
         return self._close(files, header, ROLLED_BACK, self._record_rollback(header, reason), reason)
 
     def _record_rollback(self, header: dict[str, Any], reason: str) -> GraphCommit | None:
-        """A commit that changes nothing, so that the history of the branch shows the rollback; None without a branch.
+        """Publish a commit that changes nothing, so that history shows the rollback; None without a branch.
 
-        Its idempotency key makes two recoveries publish one.
+        Its idempotency key lets two recoveries publish only one.
         """
         tip = self._tips.of(header["branch"], header["native_branch"])
         try:
@@ -243,9 +243,9 @@ class Recovery:
             return None
 
     def discard(self, operation_id: str, *, reason: str, force: bool = False) -> RecoveryRecord:
-        """Give up an intent that cannot be read: its objects are moved to quarantine, and the audit says so.
+        """Give up an intent that cannot be read: move its objects to quarantine and record that in the audit.
 
-        What it staged loses its protection and is collected like any other garbage. An intent that can be read is
+        Its staged files are no longer protected and are collected like any other garbage. An intent that can be read is
         resolved by `run`, and one whose lease is held may have a live owner: both are refused without `force`.
         """
         self._store.require_writable()
@@ -329,7 +329,7 @@ class Recovery:
         return plan
 
     def list(self) -> list[PendingIntent]:
-        """Intents that are not resolved yet; reading changes nothing."""
+        """Intents that are not resolved yet. Changes nothing."""
         self._store.require_present()
         files = [f for f in self._intents.list() if f.parts != {"aborted"}]
         if not files:
@@ -339,7 +339,7 @@ class Recovery:
 
 
 def _require_header(value: dict[str, Any], commit_id: str) -> None:
-    """The fields of an intent that recovery uses before there is a plan."""
+    """Check the fields of an intent that recovery uses before there is a plan."""
     if as_commit_id(value["operation_id"]) != commit_id:
         raise Malformed(f"it is of commit {value['operation_id']}")
     as_text(value["writer_kind"], "a kind of commit")

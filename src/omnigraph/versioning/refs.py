@@ -1,9 +1,9 @@
-"""Branches: a claimed name, and behind it an incarnation with a manifest of its own.
+"""Branches: a claimed name, and an incarnation with a manifest of its own.
 
-A new branch is born whole: its first manifest version holds the complete state, so it needs nothing of its parent and
-costs the same for one table or a thousand. One object deletes it: whoever publishes on the branch looks for that object
-after the swap, so no late write counts. A closing version follows, by which readers that know the branch see its end;
-its files stay for the collector.
+The first manifest version of a new branch holds the complete state, so it needs nothing of its parent and costs the
+same for one table or a thousand. One object deletes a branch: every publisher on the branch looks for that object after
+the swap, so no late write counts. A closing version follows, by which readers with an open handle see its end; its
+files stay for the collector.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class Refs:
         self._publisher = publisher
         self._claims = claims
         self._tags = tags
-        # A closed branch says so itself, so a name that was resolved once need not be looked up again.
+        # A closed branch is recognised by its own manifest, so a resolved name need not be looked up again.
         self._resolved: dict[str, Branch] = {}
 
     def tip(self, name: str) -> BranchHead:
-        """The tip of a branch by its public name."""
+        """The head of a branch by its public name."""
         if name == MAIN:
             return self._tips.of(MAIN, None)
         known = self.resolve(name)
@@ -52,7 +52,7 @@ class Refs:
         return self._tips.of(name, known.native_branch)
 
     def resolve(self, name: str) -> Branch | None:
-        """A branch by name, or None. One that was resolved before may have been deleted since: `head` tells."""
+        """A branch by name, or None. One that was resolved before may have been deleted since: `head` checks that."""
         known = self._resolved.get(name)
         if known is None:
             known = self.find(name)
@@ -61,7 +61,7 @@ class Refs:
         return known
 
     def head(self, name: str) -> ManifestState:
-        """The newest state of a branch that is there; a name that was resolved earlier may have a successor."""
+        """The newest state of an existing branch; a name that was resolved earlier may have a successor."""
         if name in self._resolved:
             with contextlib.suppress(MissingData):  # its files are collected
                 state = self.tip(name).state()
@@ -74,20 +74,20 @@ class Refs:
         except MissingData as error:
             self._store.require_present()
             if self._store.objects.holds_any(f"{tip.location}/_versions/"):
-                raise  # the manifest is there: it is another file that is missing, and the error names it
+                raise  # the manifest exists: another file is missing, and the error names it
             raise CorruptGraph(
                 f"branch {name!r} is claimed and {tip.location} is gone",
                 hint=f"restore {tip.location} from a copy of the store; nothing was changed",
             ) from error
 
     def forget(self, name: str) -> None:
-        """Look a name up again the next time: its branch turned out to be closed."""
+        """Look the name up again the next time: its branch turned out to be closed."""
         branch = self._resolved.pop(name, None)
         if branch is not None:
             self._tips.forget(branch.native_branch)
 
     def get(self, name: str) -> Branch:
-        """A branch that exists."""
+        """A branch by name; raises if it does not exist."""
         found = self.find(name)
         if found is None:
             raise self.not_found(name)
@@ -103,7 +103,7 @@ class Refs:
         return None
 
     def not_found(self, name: str) -> BranchNotFound:
-        """The error for a name that nobody has, with all names, or those like it where there are many."""
+        """The error for a name that no branch has, with all names, or similar ones where there are many."""
         self._store.require_present()
         names = [MAIN, *(claim.name for claim in self._claims.newest() if claim.is_open)]
         shown = names
@@ -113,7 +113,7 @@ class Refs:
         return BranchNotFound(f"there is no branch {name!r}", hint=f"branches: {', '.join(shown)}{more}")
 
     def create(self, name: str, source: ManifestState) -> Branch:
-        """A branch that begins with the state `source`."""
+        """Create a branch that begins with the state `source`."""
         self._store.require_writable()
         check_name(name)
         if name == MAIN:
@@ -149,20 +149,20 @@ class Refs:
         return branch
 
     def _take_back(self, branch: Branch) -> None:
-        """Delete a branch whose creation was stopped, if it was claimed already."""
+        """Delete a branch whose creation was interrupted, if it was claimed already."""
         found = self.find(branch.name)
         if found is not None and found.native_branch == branch.native_branch:
             self.delete(branch.name)
 
     def delete_unused(self, name: str) -> bool:
-        """Delete a branch that nothing was published on since it was created; whether it was deleted."""
+        """Delete a branch on which nothing was published since it was created; True if it was deleted."""
         if self.head(name).version > 1:
             return False
         self.delete(name)
         return True
 
     def _require_born(self, branch: Branch, born: ManifestVersion) -> None:
-        """Refuse a branch whose claim and manifest did not both get into the store that holds main's claim."""
+        """Refuse a branch whose claim and manifest are not both in the store that holds main's claim."""
         claim, main = claim_path(branch.name, branch.generation), claim_path(MAIN, 0)
         missing = missing_files(self._store.root, [main, claim, *born.data_files(), born.path])
         if not missing:
@@ -186,7 +186,7 @@ class Refs:
         deleted_here = self._claims.close(branch, mint())
         hit(Point.BRANCH_UNCLAIMED)
         self._require_closed(branch)
-        with contextlib.suppress(MissingData):  # another process has deleted it, and a collector was there already
+        with contextlib.suppress(MissingData):  # another process has deleted it, and its files are collected already
             self._publisher.close_branch(self._tips.of(name, branch.native_branch))
         hit(Point.BRANCH_CLOSED)
         self.forget(name)
@@ -195,7 +195,7 @@ class Refs:
             raise BranchNotFound(f"branch {name!r} was deleted by someone else")
 
     def _require_closed(self, branch: Branch) -> None:
-        """Refuse to call a branch deleted whose claim is still open in the store that holds main's claim."""
+        """Raise if the claim of a deleted branch is still open in the store that holds main's claim."""
         claim, main = claim_path(branch.name, branch.generation), claim_path(MAIN, 0)
         missing = missing_files(self._store.root, [main, claim, closed_path(branch)])
         is_collected = main not in missing and claim in missing
@@ -219,7 +219,7 @@ class Refs:
             )
 
     def _open(self) -> list[Branch]:
-        """Every branch but main. A claim is read once in a process; which are there is one listing."""
+        """Every branch but main, from one listing. Each claim is read once in a process."""
         return list(self._store.workers.map(self._claims.read, [c for c in self._claims.newest() if c.is_open]))
 
     def every_incarnation(self) -> list[Branch]:

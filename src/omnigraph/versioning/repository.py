@@ -1,6 +1,6 @@
 """One open graph below the facade: the store and everything that reads or moves its branches.
 
-`resolve` turns what a reader asks for (a branch, a commit id, a tag, a manifest version) into a state.
+`resolve` turns the target of a read (a branch, a commit id, a tag, a manifest version) into a state.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Repository:
         return self.refs.head(branch)
 
     def recent_head(self, branch: str = MAIN) -> ManifestState:
-        """A state of a branch that may be some seconds old; costs nothing where asking has a price."""
+        """A state of a branch that may be some seconds old; sends no request where requests have a price."""
         try:
             state = self.refs.tip(branch).recent()
         except MissingData:
@@ -75,7 +75,7 @@ class Repository:
         return self.head(branch) if state.closed else state
 
     def find_commit(self, branch: str, commit_id: str) -> GraphCommit | None:
-        """A commit of a branch by its id, as the newest state has it; None where there is none, or no such branch."""
+        """A commit of a branch by its id, as of the newest state; None if the commit or the branch does not exist."""
         try:
             state = self.head(branch)
         except NotFound:
@@ -100,7 +100,7 @@ class Repository:
         )
 
     def at_time(self, moment: dt.datetime, branch: str = MAIN) -> ManifestState:
-        """A branch as it was at a moment: as the last commit up to then left it. A time without a zone is in UTC."""
+        """A branch as its last commit up to a moment left it. A time without a zone is in UTC."""
         zoned = moment if moment.tzinfo is not None else moment.replace(tzinfo=dt.UTC)
         limit = (zoned - _EPOCH) // dt.timedelta(microseconds=1)
         for commit in history.walk(self.store.objects, self.head(branch)):
@@ -192,7 +192,7 @@ class Repository:
                 yield commit
 
     def commit(self, commit_id: str) -> GraphCommit:
-        """A commit by id, on whatever branch it is known. A branch that cannot be read hides only its own commits."""
+        """A commit by id, on any branch. A branch that cannot be read hides only its own commits."""
         unreadable: list[str] = []
         for branch in self._branches_main_first():
             try:
@@ -211,7 +211,7 @@ class Repository:
         raise CommitNotFound(f"no branch knows commit {commit_id!r}", hint=hint)
 
     def create_branch(self, name: str, source: Target = MAIN) -> Branch:
-        """A branch from a branch, a tag, a commit id or a manifest version."""
+        """Create a branch from a branch, a tag, a commit id or a manifest version."""
         self.store.require_writable()
         self.recovery.sweep_if_due()
         state = self.resolve(source)
@@ -225,7 +225,7 @@ class Repository:
         return branch
 
     def create_tag(self, name: str, source: Target = MAIN) -> Tag:
-        """A name for a state; what it names is kept from then on."""
+        """Name a state by a tag; its pins are kept from then on."""
         state = self.resolve(source)
         tag = self.tags.create(name, state)
         if state is not self.tips.of(state.branch, state.native_branch).known:
@@ -265,7 +265,7 @@ class Repository:
 
         A version that counts is in the history of its branch under its own number.
         """
-        if state.version == 1 or state.closed:  # no swap made it, or one without a commit
+        if state.version == 1 or state.closed:  # not made by a swap, or by a swap without a commit
             return
         tip = self.tips.of(state.branch, state.native_branch)
         commit = tip.known.commits.get(state.head) if tip.known is not None else None
@@ -292,7 +292,7 @@ class Repository:
         return VersionNotFound(f"{branch!r} has no version {version}; its newest is {head}")
 
     def require_kept(self, entries: Iterable[TableEntry], objects: Iterable[str] = ()) -> None:
-        """Refuse pins that a collector has condemned. Who revives pins makes that durable first, and asks second."""
+        """Refuse pins that a collector has condemned. A caller that revives pins makes its root durable first."""
         wanted = {*(f"{e.location}@{e.staged_version}" for e in entries), *objects}
         for info in self.store.objects.list(CONDEMNED):
             condemned = read_deletion_lists(self.store.objects, info.path)
@@ -304,8 +304,8 @@ class Repository:
     def require_revivable(self, state: ManifestState) -> None:
         """Refuse a state that is being reclaimed, or was since it was read. Its new root is durable already.
 
-        A collector that has looked for roots before that has its list still there, or has finished: then the manifest
-        version, which goes first, is gone.
+        A collector that looked for roots before that either still has its list, or has finished: then the manifest
+        version, which it deletes first, is gone.
         """
         location = self.tips.of(state.branch, state.native_branch).location
         version = f"{location}/{version_file(state.version)}"
@@ -315,7 +315,7 @@ class Repository:
 
     @contextmanager
     def reading(self, *states: ManifestState) -> Iterator[None]:
-        """Reads of the tables of some states. What cleanup has taken away meanwhile is reported as that."""
+        """Read tables of some states; raises the error for reclaimed states if cleanup has removed files meanwhile."""
         try:
             yield
         except MissingData as error:
@@ -325,7 +325,7 @@ class Repository:
             raise
 
     def read_through(self, items: Iterable[T], *states: ManifestState) -> Iterator[T]:
-        """Items that are read from the tables of some states while they are asked for."""
+        """Items that are read lazily from the tables of some states, under `reading`."""
         with self.reading(*states):
             yield from items
 

@@ -1,6 +1,6 @@
 """Checking a plan's requirements again, against the state that its swap is about to replace.
 
-`rebase` is the whole concurrency rule of the system: what may follow a branch that moved, and what is a conflict.
+`rebase` is the whole concurrency rule of the system: which plans may follow a branch that moved, and which conflict.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def rebase(store: GraphStore, plan: PublishPlan, state: ManifestState) -> Publis
 
 
 def require_holds(store: GraphStore, plan: PublishPlan, state: ManifestState) -> set[str]:
-    """The tables of a plan that moved since it was made; raises when what it validated does not hold any more."""
+    """The tables of a plan that moved since it was made; raises when a requirement does not hold any more."""
     if plan.schema_hash != state.schema_hash:
         raise SchemaMoved(expected=plan.schema_hash, actual=state.schema_hash)
     moved = {key for key, pin in plan.pins.items() if _entry(plan, state, key).staged_version != pin.staged_version}
@@ -75,7 +75,7 @@ def require_holds(store: GraphStore, plan: PublishPlan, state: ManifestState) ->
 
 
 def _require_graftable(plan: PublishPlan, state: ManifestState, moved: set[str], logically: set[str]) -> None:
-    """Adopting a pin may pass over maintenance of the pin that it replaces; a reshaped pin may not."""
+    """Raise unless adopted pins replace pins moved by maintenance at most, and reshaped pins replace unmoved ones."""
     was = plan.graft.renamed
     adopted = {was.get(e.table_key, e.table_key) for e in plan.graft.adopted}
     for key in sorted(moved & plan.graft.keys):
@@ -89,7 +89,7 @@ def check(store: GraphStore, plan: PublishPlan, requirement: Requirement, entry:
     table = open_table(store, entry)
     match requirement:
         case KeysAbsent(table_key, ids):
-            # It held at the plan's pin, so only what has been added since can break it.
+            # It held at the plan's pin, so only rows that were added since can break it.
             then = store.tables.known(entry.location, plan.pins[table_key].staged_version)
             taken = existing_ids(table, ids, entry.tail, absent_in=then)
             if taken:
@@ -149,7 +149,7 @@ def _entry(plan: PublishPlan, state: ManifestState, table_key: str) -> TableEntr
 def _require_replayable(
     store: GraphStore, plan: PublishPlan, change: TableChange, entry: TableEntry, logically: bool
 ) -> None:
-    """An effect may be applied to a moved table only where that gives the rows the writer meant."""
+    """Raise unless the effect, applied to the moved table, gives the rows that the writer validated."""
     pin = plan.pins[change.table_key]
     mismatch = ExpectedVersionMismatch(change.table_key, expected=pin.table_version, actual=entry.table_version)
     match change.effect:
@@ -167,14 +167,14 @@ def _require_replayable(
             if not fits(open_table(store, entry), change.effect):
                 raise mismatch
         case Reshape():
-            # A physical version is worth nothing on another pin; whoever made it plans again.
+            # A physical version fits no other pin; maintenance plans it again.
             raise mismatch
         case _:
             assert_never(change.effect)
 
 
 def _same_rows(store: GraphStore, change: TableChange, entry: TableEntry, ids: tuple[str, ...]) -> bool:
-    """True when the rows that the write replaces are, in the moved table, still the ones it saw."""
+    """True when the rows that the write replaces are unchanged in the moved table."""
     if len(ids) > MAX_LISTED:
         return False
     if not ids:

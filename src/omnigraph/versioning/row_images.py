@@ -1,9 +1,9 @@
 """The rows of one type that differ between two states, each with its exact image before and after.
 
-A schema change can change rows without writing them: a property that comes with a default, or comes back, gives every
-row a value, and one that is dropped takes it away. An image shows the properties that its own side has, carried ones by
-the name that the newer side gives them. A property that one side does not have counts as null when rows are compared,
-so adding a nullable property changes no row, and neither does a rename or a wider type.
+A schema change can change rows without writing them: a property that is added with a default, or restored, gives every
+row a value, and one that is dropped removes it. An image shows the properties of its own side, with the names of the
+newer side for those that both have. A property that one side does not have counts as null when rows are compared, so
+adding a nullable property changes no row, and neither does a rename or a wider type.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def can_differ(before: Pinned | None, after: Pinned | None) -> bool:
 
 
 def _shown(row: Row | None, names: Mapping[str, str]) -> Row | None:
-    """A row of the common shape as its own side shows it."""
+    """A row of the common shape with the properties and names of its own side."""
     return None if row is None else {names[name]: value for name, value in row.items() if name in names}
 
 
@@ -79,7 +79,7 @@ def _shown(row: Row | None, names: Mapping[str, str]) -> Row | None:
 class _Shapes:
     """A type in two schemas, and a shape in which the rows of both can be compared.
 
-    `lineal`: the newer schema came of the older one by changes, so a nullable property that it adds had no values.
+    `lineal`: the newer schema was derived from the older one, so a nullable property that it adds had no values.
     """
 
     before: EntityType
@@ -102,7 +102,7 @@ class _Shapes:
 
     @property
     def give_rows_other_values(self) -> bool:
-        """Whether rows that nobody wrote may read differently on the two sides."""
+        """Whether rows that were not written may have different values on the two sides."""
         filled = any(not self.lineal or p.default is not None or not p.type.nullable for p in self._added)
         return filled or bool(self._dropped) or has_restored(self.before, self.after)
 
@@ -122,7 +122,7 @@ class _Shapes:
 
     @cached_property
     def common(self) -> EntityType:
-        """The newer type with the properties of both sides; what one side lacks is null there."""
+        """The newer type with the properties of both sides; a property that one side lacks is null there."""
         if self.before.properties == self.after.properties:
             return self.after
         own = (replace(p, type=self._common_type(p)) for p in self.after.properties)

@@ -1,4 +1,4 @@
-"""What one branch version holds: one pin per table, and the schema they were written under. Immutable and cheap."""
+"""The content of one branch version: one pin per table, and the schema they were written under. Immutable and cheap."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class TableEntry:
     """The pin of one table.
 
     `table_version` is the logical version (plus one for each publish that touched the table). `staged_version` is the
-    Lance version that holds the rows; it is what decides whether two entries are the same. `content_version` names
-    the commit that last changed the rows: equal means unchanged, whatever compaction did since. Within a `family` a
-    row keeps its row id, also through compaction; a merge of two lines of the table begins a new one. `digests` are the
-    recorded checksums of the files that the pin needs.
+    Lance version that holds the rows; it decides whether two entries are the same. `content_version` names the commit
+    that last changed the rows: equal means unchanged, whatever compaction did since. Within a `family` a row keeps its
+    row id, also through compaction; a merge of two lines of the table begins a new one. `digests` are the recorded
+    checksums of the files that the pin needs.
     """
 
     table_key: str
@@ -52,10 +52,10 @@ class TableEntry:
     family: str = ""
     digests: Digests = NO_DIGESTS
     _text: str | None = field(init=False, default=None, repr=False, compare=False)
-    """What it was parsed from. An entry that is made of another one has none."""
+    """The text it was parsed from; None for an entry that was made from another one."""
 
     def is_same_pin(self, other: TableEntry) -> bool:
-        """One version of one table. The versions of two tables may be numbered alike: all are born alike."""
+        """Whether both are one version of one table. Numbers alone do not decide: all tables begin with the same."""
         return self.location == other.location and self.staged_version == other.staged_version
 
     def metadata_text(self) -> str:
@@ -102,7 +102,7 @@ class TableEntry:
 
 
 def parse_changes(value: Any) -> Mapping[str, Any]:
-    """What a pin says of the change that made it: lists, or the object that holds them."""
+    """The change summary in a pin's metadata: lists, or the object that holds them."""
     given = as_object(value, "a summary of changes")
     for name, item in given.items():
         match name:

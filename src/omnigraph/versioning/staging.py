@@ -50,7 +50,7 @@ def stage_change(
 ) -> TableChange:
     """Apply an effect to a pin. Called again, with the same effect, when the pin moved before the publish.
 
-    `beside` is a pool that the caller is not a worker of.
+    `beside` is a pool of which the caller is not a worker.
     """
     base = open_table(store, entry)
     if isinstance(effect, UnwrittenRows):
@@ -78,7 +78,7 @@ def stage_change(
 
 
 def unstaged_change(entry: TableEntry, effect: Effect) -> TableChange:
-    """An effect that the publisher will apply to whatever pin it finds."""
+    """An effect that the publisher will apply to the pin that it finds."""
     return TableChange(
         table_key=entry.table_key,
         location=entry.location,
@@ -91,7 +91,7 @@ def unstaged_change(entry: TableEntry, effect: Effect) -> TableChange:
 
 
 def stage_reshape(store: GraphStore, entry: TableEntry, table: Table, effect: Reshape | Compacted) -> TableChange:
-    """A `TableChange` for a physical version that storage has already made of an entry's pin."""
+    """A `TableChange` for a physical version that storage has already made from an entry's pin."""
     base = open_table(store, entry)
     old = {*base.data_files(), *base.index_files()}
     fresh = [name for name in (*table.data_files(), *table.index_files()) if name not in old]
@@ -114,9 +114,9 @@ def stage_reshape(store: GraphStore, entry: TableEntry, table: Table, effect: Re
 def extend_digests(
     store: GraphStore, digests: Digests, table: Table, files: Sequence[str], *, has_fewer: bool = False
 ) -> Digests:
-    """The digests of a version, from those of the pin it was made of and the files that are new in it.
+    """The digests of a version, from those of the pin it was made from and the files that are new in it.
 
-    `has_fewer`: files of the pin may not be needed any more.
+    `has_fewer`: some files of the pin may not be needed any more.
     """
     digester = store.tables.digester
     if not digester.is_recording or not files:
@@ -150,7 +150,7 @@ def _fragments(effect: Effect) -> tuple[WrittenFragment, ...]:
 def _summary(
     store: GraphStore, entry: TableEntry, staged: Staged, commit_id: str, *, physical: bool
 ) -> Mapping[str, Any]:
-    """What the change feed needs: files added, fragments removed or masked, ids deleted. Long lists go to an object."""
+    """For the change feed: files added, fragments removed or masked, ids deleted. Long lists go to an object."""
     if physical:
         return {"base": str(entry.staged_version)}
     full: dict[str, Any] = {
@@ -163,7 +163,7 @@ def _summary(
         full["deleted_ids"] = list(staged.deleted_ids)
     if sum(len(v) for v in full.values() if isinstance(v, list)) <= MAX_INLINE_NAMES:
         return full
-    # The staged version is in the name: a restaged change is another list.
+    # The staged version is in the name: a restaged change has another list.
     path = f"{CHANGES}/{commit_id}/{fnv1a64(entry.table_key)}-{staged.table.version}.json"
     store.objects.put_new_json(path, full)
     hit(Point.CHANGES_WRITTEN)

@@ -1,4 +1,4 @@
-"""Everything a graph root offers to the layers above: tables, control objects, manifests, ids, clocks and settings."""
+"""Services of a graph root for the layers above: tables, control objects, manifests, ids, clocks and settings."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Settings:
 
     @classmethod
     def from_env(cls) -> Settings:
-        """Defaults, with what the environment says where it says something."""
+        """The defaults, overridden by environment variables that are set."""
         fixed = cls(derived=switch("OMNIGRAPH_DERIVED"), load_concurrency=whole_number("OMNIGRAPH_LOAD_CONCURRENCY", 8))
         settings = replace(fixed, **_query_settings())
         lease = seconds("OMNIGRAPH_INTENT_LEASE")
@@ -106,7 +106,7 @@ def mint() -> str:
 
 
 def ticks() -> float:
-    """Seconds for measuring durations, counted on while the machine is suspended: leases run out then too."""
+    """Seconds for measuring durations, including the time of a suspended machine, in which leases run out too."""
     return time.clock_gettime(_CLOCK)
 
 
@@ -139,7 +139,7 @@ class GraphStore:
         self.is_closed = False
 
     def catalog(self, schema_hash: str) -> Catalog:
-        """The accepted schema of that hash. Schemas are immutable, so one read serves for ever."""
+        """The accepted schema of a hash. Schemas are immutable, so each is read once."""
         found = self._catalogs.get(schema_hash)
         if found is None:
             found = load_catalog(self.objects, schema_hash)
@@ -148,15 +148,15 @@ class GraphStore:
         return found
 
     def catalogs(self) -> Iterator[Catalog]:
-        """Every schema that the graph has or had, but those that cannot be read."""
+        """Every schema that the graph has or had, except those that cannot be read."""
         for info in self.objects.list(SCHEMAS):
             with contextlib.suppress(CorruptGraph):
                 yield self.catalog(info.path.rpartition("/")[2].removesuffix(".json"))
 
     def require_present(self) -> None:
-        """Raise what opening the graph would, where a local store is away: moved, or not mounted.
+        """Raise the error that opening the graph would raise, where a local store was moved or is not mounted.
 
-        For answers that an empty directory would give as well: that something is not there.
+        Called before answers that an empty directory would give as well: that something does not exist.
         """
         if self.root.is_local and not self.objects.holds_any(f"{MANIFEST}/"):
             self.manifests.latest(MANIFEST)
@@ -168,7 +168,7 @@ class GraphStore:
 
     def store_clock(self) -> dt.datetime:
         """Now, by the clock that stamps the store's objects: the only clock by which ages of objects are measured."""
-        if self.read_only:  # it may not write a probe, and nothing that it finds old is touched
+        if self.read_only:  # it may not write a probe, and deletes nothing however old it looks
             return dt.datetime.now(dt.UTC)
         path = f"{CLOCKS}{mint()}"
         self.objects.put_new(path, b"", flush=False)
@@ -179,7 +179,7 @@ class GraphStore:
         return stamped
 
     def later(self, name: str, task: Callable[[], None]) -> None:
-        """Run upkeep after the call that made it due has returned, unless upkeep of that name is waiting or running.
+        """Run maintenance after the call that made it due, unless maintenance of that name is waiting or running.
 
         The interpreter waits for it before it ends.
         """
@@ -190,9 +190,9 @@ class GraphStore:
                     self._due[name] = self._upkeep.submit(task)
 
     def wait_for_background_work(self, progress: Listener | None = None, *, quietly: bool = False) -> None:
-        """Return when nothing of it is left to do. `progress` hears of each table, if there is anything to wait for.
+        """Return when no background work is left. `progress` gets an event for each table, if there is work.
 
-        What went wrong with it is raised, unless it is to be left to the next writer `quietly`.
+        Raises the errors of that work, unless they are to be left to the next writer `quietly`.
         """
         with self._lock:
             due = list(self._due.values())
@@ -204,7 +204,7 @@ class GraphStore:
                 phase.advance(1)
 
     def close(self) -> None:
-        """Finish the upkeep that is due, end the threads and let go of what is kept. Closing again does nothing."""
+        """Finish the maintenance that is due, end the threads and drop the caches. Closing again does nothing."""
         if not self.is_closed and not fork_guard.is_forked:
             self.wait_for_background_work()
         self.is_closed = True
@@ -220,7 +220,7 @@ class GraphStore:
 
     @cached_property
     def writers(self) -> ThreadPoolExecutor:
-        """Threads that write the data files of loads. Committing them is nobody's but the caller's."""
+        """Threads that write the data files of loads. Only the caller commits them."""
         return CountedPool(max_workers=self.settings.load_concurrency, thread_name_prefix="omnigraph-load")
 
     @cached_property

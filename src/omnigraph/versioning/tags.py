@@ -1,7 +1,7 @@
-"""Named snapshots. A tag is one write-once object, and what it names is kept from cleanup.
+"""Named snapshots. A tag is one write-once object, and the state it names is kept from cleanup.
 
-Each tag is recorded twice, in two directories: a file that is lost takes neither the tag nor the versions it keeps with
-it, and `fsck` reports it.
+Each tag is recorded twice, in two directories: the loss of one file loses neither the tag nor the versions it keeps,
+and `fsck` reports it.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Tags:
         if not self._store.objects.put_new_json(tag_path(name), asdict(tag)):
             raise NameTaken(f"tag {name!r} exists", hint="delete it first, or choose another name")
         if not self._store.objects.put_new_json(tag_path(name, TAG_COPIES), asdict(tag)):
-            # Of a tag whose first record was lost: the place was not free.
+            # Remains of a tag whose first record was lost: the name was in use.
             self._store.objects.delete([tag_path(name)])
             raise NameTaken(
                 f"tag {name!r} exists, and one of its two records is lost",
@@ -80,7 +80,7 @@ class Tags:
         return tag
 
     def record_again(self, tag: Tag) -> None:
-        """Put whichever of the two records of a tag is missing."""
+        """Put the missing one of the two records of a tag."""
         for path in (tag_path(tag.name), tag_path(tag.name, TAG_COPIES)):
             self._store.objects.put_new_json(path, asdict(tag))
 
@@ -95,7 +95,7 @@ class Tags:
             return copy
 
     def has_first_record(self, name: str) -> bool:
-        """Whether the first record of a tag is there; `Claims.survey` tells of the second. One probe."""
+        """Whether the first record of a tag exists; `Claims.survey` reports the second. One probe."""
         return self._store.objects.exists(tag_path(name))
 
     def list(self) -> list[Tag]:
@@ -109,13 +109,13 @@ class Tags:
         return {tag_name(info.path) for info in self._store.objects.list(prefix)}
 
     def delete(self, name: str) -> None:
-        """Forget a tag. What it named stays readable until cleanup."""
+        """Delete a tag. The state that it named stays readable until cleanup."""
         self._store.require_writable()
         if self.find(name) is None:
             raise TagNotFound(
                 f"there is no tag {name!r}", hint=f"tags: {', '.join(t.name for t in self.list()) or 'none'}"
             )
-        # A tag is there as long as one of its records is: a deletion that is cut short has not happened.
+        # A tag exists as long as one of its records does: a deletion that is cut short has not happened.
         for path in (tag_path(name, TAG_COPIES), tag_path(name)):
             self._store.objects.delete([path])
 

@@ -1,4 +1,4 @@
-"""What commits changed of one type, as pairs of pins: whoever gets such a pair reads the changed rows by itself."""
+"""The changes of commits in one type, as pairs of pins from which a reader computes the changed rows itself."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ PinPair = tuple[Pinned | None, Pinned | None]
 
 @dataclass(frozen=True)
 class TypeChange:
-    """One type before and after one commit. More pairs than one: a type of that name was dropped, another created.
+    """One type before and after one commit. Several pairs: a type of that name was dropped and another created.
 
-    `entity` is the type as the commit left it, or found it where it is there no more; None where it never was.
+    `entity` is the type after the commit, or before it where the commit dropped it; None where it never existed.
     `renamed` is the name that the commit gave to the type.
     """
 
@@ -31,7 +31,7 @@ class TypeChange:
 
 
 class TypeChanges:
-    """Finds what commits changed of one type, and remembers it for commits that are asked for again."""
+    """Finds what commits changed in one type, and caches it for commits that are requested again."""
 
     def __init__(self, repository: Repository, type_name: str) -> None:
         self._repository = repository

@@ -1,4 +1,4 @@
-"""The birth of a graph: tables, schema contract, and a first manifest version that already holds all of it."""
+"""Creating a graph: tables, schema contract, and a first manifest version that already holds all of it."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _create_tables(store: GraphStore, catalog: Catalog, commit_id: str) -> list[
 def _require_vacant(store: GraphStore) -> None:
     if store.manifests.has_version(MANIFEST, 1) or store.objects.list(f"{MANIFEST}/_versions"):
         raise _taken(store.root)
-    # Main's own claim alone is of an init that was killed.
+    # Main's claim alone is left by an init that was killed.
     if Claims(store.objects).newest() or store.objects.list(TAGS):
         raise CorruptGraph(
             f"{store.root.uri} holds branches but no __manifest",
@@ -75,14 +75,14 @@ def _require_vacant(store: GraphStore) -> None:
 
 
 def require_outside(root: GraphRoot) -> None:
-    """Refuse a place inside another graph, whose cleanup would take what lies there for its own."""
+    """Refuse a place inside another graph, whose cleanup would delete the new files as its own garbage."""
     for parent in root.parents():
         if parent.is_local and not os.path.isdir(parent.uri):
             continue
         try:
             objects = ObjectStore(parent, {} if parent.is_local else s3_options(), Durability(parent))
             is_graph = objects.holds_any(f"{MANIFEST}/_versions")
-        except StoreUnavailable:  # a place that may not be looked at
+        except StoreUnavailable:  # a place that may not be read
             continue
         if is_graph:
             raise InvalidArgument(

@@ -1,4 +1,4 @@
-"""What a branch still holds of the types and properties that were dropped from its schema softly.
+"""Rows and values that a branch still holds of types and properties dropped softly from its schema.
 
 The rows of a dropped type lie at the pin that its tombstone names, until cleanup reclaims the versions that show them.
 The values of a dropped property lie in a column of its table, except for rows that were written since.
@@ -25,7 +25,7 @@ class KeptRows:
         self._state = state
 
     def dropped_type(self, table_key: str) -> DroppedType | None:
-        """The type of that key that was dropped last."""
+        """The type of a table key that was dropped last."""
         tombstone = self._state.tombstones.get(table_key)
         if tombstone is None:
             return None
@@ -35,7 +35,7 @@ class KeptRows:
         return DroppedType(entity, _ends(catalog, entity), rows)
 
     def held_values(self, entity: EntityType, prop: Property) -> HeldValues | None:
-        """The values of a dropped property; None when its column is not in the table any more."""
+        """The values of a dropped property; None when its column is no longer in the table."""
         entry = self.entry(entity)
         if entry is None:
             return None
@@ -46,7 +46,7 @@ class KeptRows:
         return HeldValues(present, table.row_count - present)
 
     def entry(self, entity: EntityType) -> TableEntry | None:
-        """Where the rows of a type lie, live or dropped; None when they are not there."""
+        """The pin with the rows of a type, live or dropped; None when they no longer exist."""
         live = self._state.tables.get(entity.table_key)
         if live is not None and live.type_id == entity.type_id:
             return live
@@ -56,7 +56,7 @@ class KeptRows:
 
 
 def is_there(store: GraphStore, entry: TableEntry) -> bool:
-    """Whether the version that an entry pins still exists. Asks the store: a handle may outlive its files."""
+    """Whether the version that an entry pins still exists. Probes the store: a handle may outlive its files."""
     return store.objects.exists(f"{entry.location}/{pin_file(entry.staged_version)}")
 
 

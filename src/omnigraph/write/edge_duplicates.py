@@ -1,6 +1,6 @@
-"""Edges without a key that say the same: equal ends and equal property values, whatever their ids.
+"""Finding duplicate edges of types without a key: equal ends and equal property values, whatever their ids.
 
-They are compared by a digest of 128 bits of what they say, but for vectors that were computed from other properties.
+They are compared by a digest of 128 bits of these values, without vectors that were computed from other properties.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _DIGEST_BYTES = 16
 
 
 def can_repeat(entity: EntityType) -> bool:
-    """Whether two edges of a type may say the same: those with a key cannot."""
+    """Whether two edges of a type may be equal: those with a key cannot."""
     return isinstance(entity, EdgeType) and not entity.key
 
 
 def content_columns(entity: EntityType) -> list[str]:
-    """The physical columns that say what an edge says."""
+    """The physical columns that are compared."""
     return ["src", "dst", *(p.column for p in entity.properties if p.embed is None)]
 
 
@@ -35,7 +35,7 @@ def content_digests(rows: pa.Table) -> list[str]:
     parts: list[pa.Array] = []
     for column in rows.columns:
         text = _texts(pa.concat_arrays(column.chunks) if column.num_chunks != 1 else column.chunk(0))
-        # Lengths go first, so that the ends of values are no part of them; a null has none.
+        # Lengths go first, so that the boundaries between values are unambiguous; a null has none.
         parts += [pc.fill_null(pc.binary_length(text).cast(pa.string()), "-"), pc.fill_null(text, "")]
     return [blake2b(row, digest_size=_DIGEST_BYTES).hexdigest() for row in _joined(parts)]
 
@@ -62,7 +62,7 @@ def _texts(column: pa.Array) -> pa.Array:
 
 
 class UniqueEdges:
-    """Takes batches in their order and leaves out edges that are in the graph or came before."""
+    """Takes batches in their order and leaves out edges that are in the graph or in an earlier row."""
 
     def __init__(self, txn: WriteTxn, *, overwrites: bool) -> None:
         self._txn = txn
@@ -71,7 +71,7 @@ class UniqueEdges:
         self.skipped: dict[str, int] = {}
 
     def unique(self, batch: Batch) -> Batch:
-        """The edges that nothing before them equals."""
+        """The edges that are equal to none before them."""
         if not can_repeat(batch.entity) or not batch.table.num_rows:
             return batch
         key = batch.entity.table_key

@@ -1,7 +1,7 @@
 """Vectors of `@embed` properties that a row leaves out, computed from their source text as the row is written.
 
-Only when a provider is named by the environment: a key for queries that happens to be there is not an order to send
-every loaded text to a service.
+Only when the environment names a provider: a key for queries that happens to be set is not an order to send every
+loaded text to a service.
 """
 
 from __future__ import annotations

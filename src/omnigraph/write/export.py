@@ -1,7 +1,8 @@
-"""Export: the rows of one snapshot as JSON lines, Parquet or CSV, in an order that depends on nothing but the rows.
+"""Export: the rows of one snapshot as JSON lines, Parquet or CSV, in an order that depends only on the rows.
 
 JSON lines are the envelopes that `load` reads. Parquet and CSV are a directory with one file per type,
-`nodes/T.parquet` and `edges/T.parquet`, which `load` reads too. Rows come by id, a bounded piece at a time.
+`nodes/T.parquet` and `edges/T.parquet`, which `load` reads too. Rows are ordered by id and read a bounded piece at a
+time.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ def _chosen(catalog: Catalog, names: Sequence[str] | None) -> list[EntityType]:
 
 
 class _Source:
-    """Rows of a state by id, with public column names. Asking for a piece says that the one before it is written."""
+    """Rows of a state by id, with public column names. A request for a piece means the previous one is written."""
 
     def __init__(self, store: GraphStore, state: ManifestState, phase: PhaseProgress) -> None:
         self._store = store
@@ -162,7 +163,7 @@ def _plain(entity: EntityType, name: str, column: pa.ChunkedArray) -> list[Any]:
 
 
 def blob_text(value: bytes) -> str:
-    """A blob as `load` reads it."""
+    """A blob in the text form that `load` reads."""
     return f"base64:{base64.b64encode(value).decode()}"
 
 
@@ -200,7 +201,7 @@ def _write_csv(entity: EntityType, pieces: Iterable[pa.Table], path: str) -> int
 
 
 def _texts(entity: EntityType, piece: pa.Table) -> pa.Table:
-    """All columns as text; null stays null, so that it is told apart from empty text."""
+    """All columns as text; null stays null, which distinguishes it from empty text."""
     by_name: dict[str, Property] = {p.name: p for p in entity.properties}
     columns = {}
     for name in piece.column_names:

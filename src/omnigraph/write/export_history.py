@@ -1,7 +1,7 @@
-"""Export of history: every commit of a branch, oldest first, one JSON line each, with what it changed.
+"""Export of history: every commit of a branch with its changes, oldest first, one JSON line each.
 
-Rows are exported without history; this file is what keeps it when a graph is rebuilt elsewhere, or audited without the
-store. A commit whose versions cleanup has reclaimed has no changes to tell and says so.
+Row exports have no history; this file keeps it when a graph is rebuilt elsewhere, or audited without the store. A
+commit whose versions cleanup has reclaimed has no changes in it and says so.
 """
 
 from __future__ import annotations

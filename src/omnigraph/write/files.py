@@ -1,4 +1,4 @@
-"""Files into batches: JSON lines, CSV, Parquet and Arrow, plain or compressed, a bounded piece at a time."""
+"""Reading files into batches: JSON lines, CSV, Parquet and Arrow, plain or compressed, a bounded piece at a time."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from omnigraph.write.rows import Batch, batch_from_rows, group_envelopes, known_
 from omnigraph.write.validation import Findings, Places
 
 Sniffed = dict[str, Mapping[str, str]]
-"""What the first bytes of files said about how they are written, by path."""
+"""Options sniffed from the first bytes of files, by path."""
 
 MAX_LINE_BYTES = 64 << 20
-"""A line is read whole; one without an end, which a small compressed file can hold, must not fill the memory."""
+"""A line is read whole; a line without an end, which a small compressed file can hold, must not fill the memory."""
 _READERS = 2
 _spooled: set[str] = set()
 _LINE_END = ord("\n")
 
 
 def noted_part(part: FilePart, sniffed: Sniffed | None) -> FilePart:
-    """A part with what its first bytes say, which is noted in `sniffed` by the path of the file."""
+    """A part with the options sniffed from its first bytes, which are noted in `sniffed` by the path of the file."""
     with readable(part.path):
         if os.path.isdir(part.path):
             raise InvalidArgument(f"{part.path} cannot be read: Is a directory", hint="name a file")
@@ -55,7 +55,7 @@ def spool_stream(stream: IO[bytes] | IO[str]) -> str:
     _spooled.add(path)
     with os.fdopen(handle, "wb") as copy:
         while piece := stream.read(1 << 20):
-            # What cannot be encoded is refused where it is read, with its line.
+            # Text that cannot be encoded is refused where it is read, with its line.
             copy.write(piece.encode(errors="surrogatepass") if isinstance(piece, str) else piece)
     return path
 
@@ -114,7 +114,7 @@ def envelope_chunks(
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """Whole lines of a file: the number of the first, and the position in the file where they were read."""
+    """Whole lines of a file: the number of the first, and the position in the file to which it was read."""
 
     first: int
     data: bytes
@@ -140,7 +140,7 @@ def _blocks(path: str, shown_as: str | None = None, block_bytes: int = BLOCK_BYT
     """Pieces of a file that end with a line."""
     first, begun = 1, [b""]
     length = 0
-    meter = Meter()  # of reading, which is ahead of what the load has taken
+    meter = Meter()  # of reading, which is ahead of the rows that the load has taken
     with _opened(path, meter) as stream:
         while data := stream.read(block_bytes):
             end = data.rfind(b"\n") + 1

@@ -31,7 +31,7 @@ from omnigraph.write.values import (
 
 Bad = set[int]
 _EXACT = {Scalar.F32: 6, Scalar.F64: 15}
-"""How many decimal digits come back from a float as they were, whatever they are."""
+"""How many decimal digits a float keeps exactly, whatever they are."""
 
 
 def batch_from_table(
@@ -40,8 +40,7 @@ def batch_from_table(
 ) -> Batch:  # fmt: skip
     """A batch from an Arrow table. Wrong rows are noted and left out; a column of the wrong kind is an error.
 
-    `text` names columns that are text which has to be read first, as those of a CSV file are; `dates` says how dates
-    are written in them.
+    `text` names columns that hold text to parse, as those of a CSV file do; `dates` says how dates are written in them.
     """
     path = places.parts[0][0] if places.parts else None
     with naming_file(path):
@@ -50,7 +49,7 @@ def batch_from_table(
 
 @contextmanager
 def naming_file(path: str | None) -> Iterator[None]:
-    """Let errors about whole columns say in which file the column is."""
+    """Add to errors about whole columns the file of the column."""
     try:
         yield
     except DataError as error:
@@ -97,7 +96,7 @@ def _batch(
 
 
 def require_distinct(entity: EntityType, names: Sequence[str]) -> None:
-    """Refuse a table with two columns of one name: neither could be meant."""
+    """Refuse a table with two columns of one name, which is ambiguous."""
     if len(set(names)) != len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise InvalidValue(
@@ -107,7 +106,7 @@ def require_distinct(entity: EntityType, names: Sequence[str]) -> None:
 
 
 def plain_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A column without wrappers: what a dictionary, run ends, views or an extension type stand for."""
+    """A column without its encoding: the values of a dictionary, run ends, views or an extension type."""
     kind = column.type
     if isinstance(kind, pa.BaseExtensionType):
         return plain_column(pa.chunked_array([chunk.storage for chunk in column.chunks], kind.storage_type))
@@ -128,7 +127,7 @@ def plain_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _with_plain_items(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Lists of wrapped items, of which Arrow's own functions support few, by way of Python."""
+    """Unwrap list items by way of Python, because few of Arrow's own functions support them."""
     return pa.chunked_array([pa.array(chunk.to_pylist()) for chunk in column.chunks] or [pa.nulls(0)])
 
 
@@ -137,7 +136,7 @@ def property_values(
 ) -> Any:
     """The values of one property of some rows. Wrong ones are noted; a column of the wrong kind is an error.
 
-    `is_text`: the column is text that has to be read first.
+    `is_text`: the column holds text to parse.
     """
     column = plain_column(pa.chunked_array([given]) if isinstance(given, pa.Array) else given)
     text = (prop.name,) if is_text else ()
@@ -145,7 +144,7 @@ def property_values(
 
 
 class _Frame:
-    """Converts the columns of one table and remembers which rows are wrong."""
+    """Converts the columns of one table and collects the rows that are wrong."""
 
     def __init__(
         self, entity: EntityType, table: pa.Table, places: Places, found: Findings, text: Collection[str] = (),
@@ -252,7 +251,7 @@ class _Frame:
         return column
 
     def _days(self, prop: Property, column: pa.ChunkedArray) -> pa.ChunkedArray:
-        """Moments at midnight as the days they stand for: pandas has no other dates. Others are noted."""
+        """Moments at midnight as dates, since pandas has no other dates. Other moments are noted."""
         kind = column.type
         if prop.type.scalar is not Scalar.DATE or not pa.types.is_timestamp(kind) or kind.tz not in (None, "UTC"):
             return column
@@ -285,7 +284,7 @@ class _Frame:
         return self._one_by_one(prop, column)
 
     def _read(self, prop: Property, column: pa.ChunkedArray) -> Any:
-        """Text into values: at once where Arrow reads it, else one by one."""
+        """Parse text into values: at once where Arrow reads it, else one by one."""
         kind = prop.type
         pattern = self._dates.pattern(kind)
         if pattern is not None:
@@ -298,7 +297,7 @@ class _Frame:
         return self.convert(prop, column.to_pylist(), lambda text: coerce(read_text(text, kind), kind))
 
     def _read_apart(self, prop: Property, column: pa.ChunkedArray) -> pa.Array:
-        """Text of which Arrow cannot read all: what is sure to be read at once, and the rest one by one."""
+        """Parse text that Arrow cannot read entirely: the texts it surely reads at once, and the rest one by one."""
         kind, texts = prop.type, whole(column)
         read, is_rest = read_sure(texts, kind)
         at = np.flatnonzero(is_rest.to_numpy(zero_copy_only=False)).tolist()
@@ -316,7 +315,7 @@ class _Frame:
     def convert(
         self, prop: Property, values: Sequence[Any], how: Callable[[Any], Any], at: Iterable[int] | None = None
     ) -> pa.Array:
-        """Values one by one; `at` has the row of each where they are not those of all rows."""
+        """Convert values one by one; `at` has the row of each where they are not those of all rows."""
         converted: list[Any] = []
         for index, value in zip(itertools.count() if at is None else at, values, strict=False):
             try:
@@ -333,7 +332,7 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def is_castable(found: pa.DataType, scalar: Scalar) -> bool:
-    """Same family only: a number never becomes text, a fraction never an integer."""
+    """Whether the types are of one family: a number never becomes text, a fraction never an integer."""
     if pa.types.is_dictionary(found):
         found = found.value_type
     match scalar:
@@ -356,7 +355,7 @@ def is_castable(found: pa.DataType, scalar: Scalar) -> bool:
 def _cast(column: pa.ChunkedArray, wanted: pa.DataType, scalar: Scalar) -> pa.ChunkedArray:
     """A column in another type of its family. Refuses decimals with more digits than a float is sure to keep.
 
-    Moments between two milliseconds have been noted, and are cut.
+    Moments between two milliseconds were noted before, and are truncated.
     """
     kind = column.type
     if pa.types.is_timestamp(kind) and scalar is Scalar.DATETIME and kind.unit in ("us", "ns"):
@@ -367,7 +366,7 @@ def _cast(column: pa.ChunkedArray, wanted: pa.DataType, scalar: Scalar) -> pa.Ch
 
 
 def _python_value(scalar: pa.Scalar) -> Any:
-    """The value of a scalar; where Python has none, its number, which `coerce` then finds too large."""
+    """The Python value of a scalar; where Python has none, its number, which `coerce` then refuses as too large."""
     try:
         return scalar.as_py()
     except (ValueError, OverflowError):

@@ -1,9 +1,9 @@
-"""Keeping keyed lookups cheap is part of writing.
+"""Folding small fragments into the key index after writes, so that keyed lookups stay cheap.
 
-Every small write leaves one fragment that no index covers. When too many stand in a row, the process that made it so
-folds them, after the write has returned: small fragments become one, the key indexes cover it, and a maintenance commit
-says so. Processes that only ever write one row therefore keep their cost flat. Losing the race to publish a fold is not
-an error: another writer folds.
+Every small write leaves one fragment that no index covers. The process whose write makes them too many folds them,
+after that write has returned: small fragments become one, the key indexes cover it, and a maintenance commit publishes
+that. Processes that only ever write one row therefore keep their cost flat. Losing the race to publish a fold is not an
+error: another writer folds.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _OVERTAKEN = 2
 
 
 def key_columns(entity: EntityType) -> tuple[str, ...]:
-    """The columns whose BTREE a table has: ids, ends, and what unique values are looked up by."""
+    """The columns whose BTREE a table has: ids, ends, and the columns by which unique values are looked up."""
     ends = ("src", "dst") if isinstance(entity, EdgeType) else ()
     return tuple(dict.fromkeys(("id", *ends, *unique_columns(entity))))
 
 
 def is_fold_due(table: Table, entry: TableEntry) -> bool:
-    """True for the write that crossed a threshold. The steps let another writer take over when that one failed."""
+    """True for the write that crossed a threshold; at later thresholds another writer takes over a failed fold."""
     excess = len(table.uncovered_fragments) - FOLD_FRAGMENTS
     added = len(entry.changes.get("added", ())) or 1  # writes that shared a commit crossed the threshold together
     if excess > 0 and (excess - 1) % FOLD_STEP < added:
@@ -50,7 +50,7 @@ def is_fold_due(table: Table, entry: TableEntry) -> bool:
 
 
 def _is_heavy(table: Table, entry: TableEntry) -> bool:
-    """Whether a tail is too much, in however few fragments."""
+    """Whether a tail is too large, in however few fragments."""
     return entry.tail.size > FOLD_HASHES or _uncovered_rows(table, entry) > FOLD_ROWS
 
 
@@ -63,9 +63,9 @@ def _uncovered_rows(table: Table, entry: TableEntry) -> int:
 def fold_if_needed(
     repository: Repository, branch: str, native_branch: str | None, keys: Iterable[str], pool: TaskPool = LOCAL_POOL
 ) -> None:
-    """Fold those of the just written tables that are due, after the write has returned: lookups are right without it.
+    """Schedule the folds that are due in the just written tables, for after the write. Lookups do not need them.
 
-    A `pool` sorts large tails, left by a load.
+    A `pool` sorts large tails, as a load leaves them.
     """
     tip = repository.tips.of(branch, native_branch)
     for key in sorted(keys):
@@ -80,10 +80,10 @@ def fold_if_needed(
 
 
 def _fold_quietly(repository: Repository, tip: BranchHead, key: str, pool: TaskPool) -> None:
-    """The write that made a fold due is done and acknowledged, whatever becomes of its upkeep.
+    """Fold a table; an error is logged only, since the write that made the fold due is acknowledged already.
 
-    Writers pass while the work is done; only when they have changed what it folds again and again does it keep them
-    waiting.
+    Writers are not blocked during the work; only after they have overtaken it several times does it hold the branch's
+    turn.
     """
     try:
         _fold_beside_writers(repository, tip, key, pool)
@@ -107,7 +107,7 @@ def _fold_beside_writers(repository: Repository, tip: BranchHead, key: str, pool
 def _fold_if_still_due(
     repository: Repository, tip: BranchHead, key: str, pool: TaskPool, *, in_turn: bool = False
 ) -> None:
-    """Whoever waited, or was overtaken, may find that another has folded meanwhile."""
+    """Fold the newest state if it is still due: another process may have folded meanwhile."""
     state, _ = tip.swap_base()
     entry = state.tables.get(key)
     if entry is None or state.closed:

@@ -1,4 +1,4 @@
-"""A schema proposed from files: types, nullability, likely keys and edges, each with a comment that says why."""
+"""Proposing a schema from files: types, nullability, likely keys and edges, with a comment on each reason."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class _Sample:
 
 
 def infer_schema(files: Sequence[str | os.PathLike[str]], options: FileOptions = NO_OPTIONS) -> str:
-    """The text of a schema that the files could be loaded into."""
+    """The text of a schema into which the files could be loaded."""
     paths = expand_paths(list(files))
     if not paths:
         raise InvalidArgument("there are no files", hint="name CSV, Parquet or JSON files")
@@ -126,7 +126,7 @@ def _objects(part: FilePart, found: Findings) -> Iterator[dict[str, Any]]:
 
 
 def _grouped(name: str, rows: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """Rows by type: envelopes name theirs, other objects have that of the file."""
+    """Rows by type: envelopes name theirs, other objects have the type that the file is named after."""
     groups: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         if isinstance(row.get("edge"), str) and "from" in row and "to" in row:

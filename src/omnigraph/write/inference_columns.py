@@ -1,4 +1,4 @@
-"""What the values of a column say about the property that could hold them, with the reason in words."""
+"""Inferring from the values of a column the property that could hold them, with the reason in words."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class ColumnProfile:
 
     @property
     def is_unique(self) -> bool:
-        """Whether every row has a value of its own."""
+        """Whether every row has a distinct value."""
         return bool(self.rows) and not self.missing and len(self.values) == self.rows
 
 
 def profile(name: str, column: pa.ChunkedArray, *, is_text: bool) -> ColumnProfile:
-    """Look at all values of a column. `is_text`: they are fields of CSV, which may spell anything."""
+    """Profile all values of a column. `is_text`: they are fields of CSV, whose text may mean any type."""
     column = plain_column(column)
     rows, missing = len(column), column.null_count
     present = column.drop_null()

@@ -1,7 +1,7 @@
-"""Batches gathered by type. What grows large is written to data files at once, so memory holds only what rules need.
+"""Gathering batches by type. Large ones are written to data files at once, so memory holds only the columns rules need.
 
-Data files that no published version names are garbage, so writing them before the load is known to be good costs
-nothing but their bytes.
+Data files that no published version names are garbage, so writing them before the load is validated costs nothing but
+their bytes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from omnigraph.write.validation import (
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Rows on their way into data files, and how much they are."""
+    """Rows being written to data files, and their size."""
 
     fragments: Future[tuple[WrittenFragment, ...]]
     rows: int
@@ -46,7 +46,7 @@ class Write:
 
 @dataclass(slots=True)
 class Gathered:
-    """The rows of one type: `held` ones whole, written ones as fragments; `needed` has the columns rules look at."""
+    """The rows of one type: `held` ones whole, written ones as fragments; `needed` has the columns that rules read."""
 
     entity: EntityType
     held: list[pa.Table] = field(default_factory=list)
@@ -59,7 +59,7 @@ class Gathered:
 
     @property
     def bytes(self) -> int:
-        """How much the rows were in memory."""
+        """The size that the rows had in memory."""
         return self.held_bytes + sum(write.bytes for write in self.writes)
 
     @property
@@ -70,7 +70,7 @@ class Gathered:
         return self.entity.arrow_schema.empty_table().select(needed_columns(self.entity))
 
     def delta(self, *, upserts: bool, overwrites: bool) -> TableDelta:
-        """What the rows do to their table."""
+        """The delta of the rows to their table."""
         keys = self.keys
         none = keys.slice(0, 0)
         upserts = upserts and not self.fresh_ids
@@ -103,7 +103,7 @@ class Target(Protocol):
 
 
 class Intake:
-    """Takes batches in and hands back what was gathered."""
+    """Takes batches in and returns the gathered rows."""
 
     def __init__(self, store: GraphStore, target: Target, found: Findings) -> None:
         self._store = store
@@ -113,7 +113,7 @@ class Intake:
         self.gathered: dict[str, Gathered] = {}
 
     def add(self, batch: Batch) -> None:
-        """One more batch; rows that break a rule by themselves are noted and left out."""
+        """Add a batch; rows that break a rule by themselves are noted and left out."""
         batch = replace(batch, table=with_vectors(batch.entity, batch.table))
         before = len(self._found)
         check_fields(batch.entity, batch.table, batch.places, self._found)
@@ -132,7 +132,7 @@ class Intake:
             self._spill(mine)
 
     def _spill(self, mine: Gathered) -> None:
-        """Write what is held while reading goes on; one write at a time bounds the memory."""
+        """Write the held rows while reading goes on; one write at a time bounds the memory."""
         if self._writing is not None:
             self._writing.fragments.result()
         self._writing = self._begin_write(mine)
@@ -186,7 +186,7 @@ class Intake:
         return {key: pa.concat_tables(mine.held)} if mine.held and not mine.writes else None
 
     def write_progress(self, progress: Listener | None) -> PhaseProgress:
-        """The phase `write` of a load, in bytes of the rows in memory; what was written while reading is done."""
+        """The phase `write` of a load, in bytes of the rows in memory; rows written while reading count as done."""
         total = sum(mine.bytes for mine in self.gathered.values())
         return PhaseProgress(progress, "write", total, "bytes")
 
@@ -227,7 +227,7 @@ def _chosen(batches: Iterable[pa.RecordBatch], mask: Mask) -> Iterator[pa.Record
 
 
 def needed_rows(batch: Batch) -> pa.Table:
-    """The columns that rules look at. Ids that were minted here cannot break one, so they need no room."""
+    """The columns that rules read. Ids that were minted here cannot break one, so they need no room."""
     needed = batch.table.select(needed_columns(batch.entity))
     ids = pa.nulls(needed.num_rows, pa.string()) if batch.fresh_ids else needed["id"]
     return needed.set_column(0, pa.field("id", pa.string()), ids)  # nullable in all batches: some may bring ids

@@ -1,7 +1,7 @@
-"""Strict reading of JSON lines: one object per line, in UTF-8, and every complaint says where.
+"""Strict reading of JSON lines: one object per line, in UTF-8, and every error names its line.
 
-LF and CRLF end a line, blank lines are skipped. What other readers let pass quietly is refused: a member that appears
-twice, two values on a line, `NaN` and numbers that no double can hold.
+LF and CRLF end a line, blank lines are skipped. Input that other readers silently accept is refused: a member that
+appears twice, two values on a line, `NaN` and numbers that no double can hold.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def parse_line(text: str) -> dict[str, Any]:
 
 
 class _Refused(Exception):
-    """Valid for Python's reader, refused by ours."""
+    """Valid for Python's reader, refused here."""
 
 
 def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

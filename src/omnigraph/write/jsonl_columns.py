@@ -1,8 +1,8 @@
-"""JSON lines column at a time: Arrow's own reader, told the schema, for blocks in which nothing is odd.
+"""Reading JSON lines column at a time with Arrow's own reader and a given schema, for blocks without irregularities.
 
-It is many times faster than taking objects apart one by one, and just as strict: whatever it does not accept as it
-stands (a member that appears twice, another type, two objects on a line, a row without its fields) makes the whole
-block go the careful way, which decides and knows what to say.
+It is many times faster than parsing objects one by one, and just as strict: anything that it does not accept as it is
+(a member that appears twice, another type, two objects on a line, a row without its fields) sends the whole block to
+the line-by-line reader, which decides and reports errors.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MIN_LINES = 64
 
 
 class _Careful(Exception):
-    """The block has to go the careful way."""
+    """The block has to be read line by line."""
 
 
 def batches_by_column(block: bytes, first_line: int, path: str, catalog: Catalog) -> list[Batch] | None:
@@ -48,7 +48,7 @@ def _batches(block: bytes, first_line: int, path: str, catalog: Catalog) -> list
 
 
 def _by_type(lines: pa.Array, numbers: Any, catalog: Catalog) -> Iterator[tuple[EntityType, pa.Array, Any]]:
-    """The lines of each type. Those that begin as the first one does are of its type, and often these are all."""
+    """The lines of each type. Lines that begin as the first one does are of its type, and often these are all."""
     seen: set[str] = set()
     while len(lines):
         head = re.match(_HEAD, lines[0].as_py())
@@ -75,7 +75,7 @@ def _lines(block: bytes, first_line: int) -> tuple[pa.Array, Any]:
     last = [len(block)] if not len(ends) or ends[-1] != len(block) else []
     offsets = np.concatenate(([0], ends, last)).astype(np.int32)
     binary = pa.Array.from_buffers(pa.binary(), len(offsets) - 1, [None, pa.py_buffer(offsets), pa.py_buffer(block)])
-    lines = binary.cast(pa.string())  # refuses what is not UTF-8
+    lines = binary.cast(pa.string())  # refuses bytes that are not UTF-8
     numbers = np.arange(first_line, first_line + len(lines))
     if (data[offsets[:-1]] == ord("{")).all():
         return lines, numbers
@@ -87,7 +87,7 @@ def _batch(entity: EntityType, lines: pa.Array, places: Places) -> Batch:
     sample = json.loads(lines[0].as_py())
     data = sample.get("data")
     given = data if isinstance(data, dict) else {}
-    # What the first line lacks, others will lack too: the reader refuses it then, and nothing has to be searched.
+    # Members that the first line lacks are mostly absent in all: Arrow refuses the exceptions, so none are searched.
     likely = _schema(entity, given, has_data="data" in sample, has_id="id" in given)
     widest = _schema(entity, given, has_data=True, has_id=True)
     try:
@@ -102,7 +102,7 @@ def _batch(entity: EntityType, lines: pa.Array, places: Places) -> Batch:
 
 
 def _schema(entity: EntityType, given: dict[str, Any], *, has_data: bool, has_id: bool) -> pa.Schema:
-    """What the lines of a type hold, by the values of a sample."""
+    """The schema of the lines of a type, by the values of a sample."""
     members = [pa.field(p.name, _json_type(p, given.get(p.name))) for p in entity.properties]
     if has_id or not members:
         members.insert(0, pa.field("id", pa.string()))
@@ -169,7 +169,7 @@ def _typed(entity: EntityType, table: pa.Table, lines: pa.Array, places: Places)
 
 
 def _require_absent(lines: pa.Array, member: str, values: pa.Array) -> None:
-    """Where there is no value there may be no member either: `null` is not absent."""
+    """Require that rows without a value have no such member either: `null` is not absent."""
     if values.null_count:
         empty = lines if values.null_count == len(values) else lines.filter(pc.is_null(values))
         if pc.any(pc.match_substring(empty, member)).as_py():

@@ -33,7 +33,7 @@ OVERWRITE: Final = "overwrite"
 class LoadRequest:
     """One load. `max_errors` None refuses the whole load for one bad row; a number lets so many be left out.
 
-    `dedupe_edges` skips edges without a key that say the same as one that is there or came earlier.
+    `dedupe_edges` skips edges without a key that equal one in the graph or in an earlier row.
     """
 
     inputs: Sequence[Input]
@@ -87,7 +87,7 @@ def _load(txn: WriteTxn, request: LoadRequest) -> LoadResult:
 
 
 def _unmoved(intake: Intake, request: LoadRequest) -> list[Requirement]:
-    """Whoever adds an equal edge meanwhile makes this load look again."""
+    """Requirements by which this load is repeated when another write, which may add equal edges, comes between."""
     keys = [key for key, mine in intake.gathered.items() if can_repeat(mine.entity)]
     return [Unmoved(key) for key in keys] if request.dedupe_edges and request.mode != OVERWRITE else []
 
@@ -95,11 +95,11 @@ def _unmoved(intake: Intake, request: LoadRequest) -> list[Requirement]:
 def _admitted(
     txn: WriteTxn, request: LoadRequest, sniffed: Sniffed
 ) -> tuple[Intake, Verdict, tuple[Violation, ...], Mapping[str, int]]:
-    """Read, and leave out what breaks a rule beside other rows, until what is left may be written.
+    """Read, and leave out rows that break a rule together with other rows, until the rest may be written.
 
     With `dedupe_edges` a row that is left out may have been the first of several equal ones: all is read again.
     """
-    skipped: dict[str, set[Place]] = {}  # by table: rows of tables in memory have nothing but their number
+    skipped: dict[str, set[Place]] = {}  # by table: rows in memory are identified by their number alone
     refused: list[Violation] = []
     limit = DEFAULT_LIMIT if request.max_errors is None else request.max_errors + 1
     intake: Intake | None = None

@@ -53,7 +53,8 @@ def merge_branch(
 ) -> MergeResult:  # fmt: skip
     """Bring the changes of `source` into `into`, or raise `MergeConflict` with everything that needs a decision.
 
-    `comparing` does the row work where both moved under one schema; the rest has hardly any.
+    `comparing` compares and writes rows where both branches moved under one schema; other merges have hardly any row
+    work.
     """
     if source == into:
         raise InvalidArgument(f"{source!r} cannot be merged into itself", hint="name two branches")
@@ -82,7 +83,7 @@ def merge_branch(
 
 
 def require_no_conflict(result: MergeResult) -> None:
-    """Raise for conflicts that nothing decides."""
+    """Raise for conflicts that no strategy or resolution decides."""
     found = result.open_conflicts
     if found:
         places = f"{len(found)} place{'s' if len(found) > 1 else ''}"
@@ -94,8 +95,8 @@ def require_no_conflict(result: MergeResult) -> None:
 class Sides:
     """The three states of a merge and their types, matched by identity.
 
-    Not `lineal`: `theirs` is a state like any other, an earlier one perhaps, that does not descend from `base`. Then a
-    row id may mean another row there, and a table that the target has keeps its own pin.
+    Not `lineal`: `theirs` may be any state, perhaps an earlier one, that does not descend from `base`. Then a row id
+    may mean another row there, and a table that the target has keeps its own pin.
     """
 
     def __init__(
@@ -118,7 +119,7 @@ class Sides:
 
     @property
     def schema_hash(self) -> str | None:
-        """The merged schema's hash where it is not the target's; the text of a new one is stored first."""
+        """The merged schema's hash if it differs from the target's; the text of a new schema is stored first."""
         _, ours, theirs = self.states
         merged = self.schema.catalog
         if merged.contract_hash == self.store.catalog(ours.schema_hash).contract_hash:
@@ -135,7 +136,7 @@ def _pinned(store: GraphStore, state: ManifestState) -> dict[str, Pinned]:
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """The history that a merge joins: the source's head becomes a parent, and commits that only it has come along."""
+    """The history that a merge joins: the source's head becomes a parent, and commits that only it has are copied."""
 
     parent: str
     commits: tuple[GraphCommit, ...]
@@ -143,7 +144,7 @@ class Joined:
 
 @dataclass(frozen=True, slots=True)
 class MergePlan:
-    """What a merge does to each table, and the conflicts that it met, decided or not."""
+    """The effects of a merge on each table, and the conflicts that it met, decided or not."""
 
     conflicts: Sequence[Conflict]
     merges: dict[str, TableMerge]
@@ -180,7 +181,7 @@ class Merging:
         return self._changed(table_key, self._sides.ours)
 
     def theirs_changed(self, table_key: str) -> bool:
-        """Whether the source did."""
+        """Whether the source changed rows of the table since the base."""
         return self._changed(table_key, self._sides.theirs)
 
     def ours(self, table_key: str) -> TableDelta:
@@ -212,7 +213,7 @@ class Merging:
         return joined_constraints(entity, [added_constraints(side.entity, entity) for side in sides])
 
     def merge_of(self, table_key: str) -> TableMerge:
-        """What the merge does to one table."""
+        """The effect of the merge on one table."""
         return self._compared(table_key).merge
 
     def _changed(self, table_key: str, side: dict[str, Pinned]) -> bool:
@@ -225,7 +226,7 @@ class Merging:
         return self._tables[table_key]
 
     def _compare(self, table_keys: Iterable[str]) -> None:
-        """Compare tables that were not looked at yet, all at once."""
+        """Compare tables that were not compared yet, all at once."""
         missing = [key for key in table_keys if key not in self._tables]
         if missing:
             found = self._comparison.compare([self._table_sides(key) for key in missing])
@@ -243,7 +244,7 @@ class Merging:
     # --- what to do -----------------------------------------------------------------------------------------------
 
     def fast_forward(self) -> MergePlan:
-        """The target is where the branches parted: it becomes what the source is, and no row is looked at."""
+        """The target has not moved since the branches parted: it becomes what the source is, and no row is read."""
         _, ours, theirs = self._sides.states
         adopted = tuple(
             entry
@@ -251,7 +252,7 @@ class Merging:
             if key not in ours.tables or self._is_news(ours.tables[key], entry)
         )
         removed = tuple(key for key in ours.tables if key not in theirs.tables)
-        # A table that moves meanwhile, if it has to do with these, would make this a merge like any other.
+        # If a table that is related to these moves meanwhile, this has to become a merge like any other.
         touched = {*removed, *(entry.table_key for entry in adopted)}
         near = self._neighbours(touched) if ours.schema_hash == theirs.schema_hash else set(ours.tables)
         return MergePlan([], {}, [Unmoved(key) for key in sorted(near & ours.tables.keys())], adopted, (), removed)
@@ -275,11 +276,11 @@ class Merging:
         here, there = (side[entry.type_id].entity for side in (self._sides.ours, self._sides.theirs))
         if before.content_version == entry.content_version or not fits(here, there):
             return True
-        # As many rows as before: perhaps the edits of the branch add up to nothing.
+        # The number of rows is the same: perhaps the edits of the branch cancel out.
         return bool(self.theirs(entry.table_key).ids)
 
     def merged(self) -> MergePlan:
-        """Both moved: adopt what only the source changed, merge what both did."""
+        """Both moved: adopt tables that only the source changed, merge those that both did."""
         problems = self._schema_conflicts()
         if problems:
             return MergePlan(problems, {}, [])
@@ -293,7 +294,7 @@ class Merging:
             self._tables[key] = replace(self._compared(key), merge=merge, conflicts=())
         adopted = [k for k in self._types if self._is_adoptable(k)]
         entries = tuple(replace(self._sides.theirs[self._types[k].type_id].entry, table_key=k) for k in adopted)
-        # Also what only the source changed, where the schemas differ so that its pin cannot stand in for the target's.
+        # Also tables that only the source changed, if the schemas differ so that its pin cannot replace the target's.
         written = {k: self.merge_of(k) for k in self._types if k not in adopted and self.theirs_changed(k)}
         written |= {k: compared.merge for k, compared in self._tables.items() if k not in adopted}
         merges = {k: m for k, m in written.items() if not m.is_empty}
@@ -306,7 +307,7 @@ class Merging:
         return MergePlan(found, merges, requirements, entries, kept, removed)
 
     def _decided(self, conflicts: Iterable[Conflict]) -> list[Requirement]:
-        """A strategy chose between rows as they were. Where one of their tables moves, it may have to choose anew."""
+        """Requirements for decided conflicts: if one of their tables moves, the strategy may have to decide again."""
         keys: set[str] = set()
         for conflict in conflicts:
             entity = self._types.get(f"{conflict.entity_kind}:{conflict.type_name}")
@@ -347,7 +348,7 @@ class Merging:
         return found
 
     def _has_edits(self, base: Pinned, here: Pinned) -> bool:
-        """Whether rows differ in the end. Edits that were taken back are none."""
+        """Whether rows differ in the end. Edits that were undone do not count."""
         if is_unchanged(base.entry, here.entry):
             return False
         return bool(table_delta(self._sides.store, base, here, here.entity, lineal=True).ids)
@@ -369,7 +370,7 @@ class Merging:
                 files.extend(written)
             elif merge is not None:
                 merges[key] = (merge, self._txn.table(key))
-        # Where the rows lie that are replaced is looked up while others are written.
+        # The positions of the replaced rows are looked up while other rows are written.
         lookups = [
             self._sides.store.workers.submit(locate_ahead, table, merge.replaced, self._txn.entry(key).tail)
             for key, (merge, table) in merges.items()
@@ -399,7 +400,7 @@ class Merging:
         )  # fmt: skip
 
     def _without_refused(self, entry: TableEntry) -> tuple[TableEntry, tuple[str, ...]]:
-        """A table that only the source has, without rows that were decided against: edges of nodes that are gone."""
+        """A table that only the source has, without rows that were decided against: edges of deleted nodes."""
         found = self._tables.get(entry.table_key)
         refused = found.merge.theirs.new.keys() - found.merge.taken if found is not None else None
         if not refused:
@@ -409,7 +410,7 @@ class Merging:
         return self._staged(entry, change), change.files
 
     def _renamed(self, keys: Iterable[str]) -> dict[str, str]:
-        """Tables that have another key in the merged schema than on the target, with the latter."""
+        """Tables that have another key in the merged schema than on the target, with the target's key."""
         here = {key: self._sides.ours.get(self._types[key].type_id) for key in keys}
         return {key: p.entity.table_key for key, p in here.items() if p is not None and p.entity.table_key != key}
 
@@ -447,7 +448,7 @@ def _schema_conflict(
 
 
 def delete_merged(repository: Repository, result: MergeResult) -> MergeResult:
-    """Delete the branch that was merged. What stands in the way is part of the result, not an error."""
+    """Delete the branch that was merged. A reason why it cannot be deleted is part of the result, not an error."""
     try:
         repository.refs.delete(result.source)
     except OmnigraphError as error:

@@ -1,8 +1,8 @@
-"""What must still hold of the graph after a merge. The one seam between merging and validation.
+"""Checking that a merged graph is valid. The only link between merging and validation.
 
-Both branches are valid by themselves, so whatever is wrong with the merged graph lies between a change of one side and
-a change of the other. Each check therefore reads changed rows only. What was read is returned as requirements, and the
-publisher repeats them if the target moves.
+Both branches are valid by themselves, so every violation in the merged graph involves a change of one side and a change
+of the other. Each check therefore reads changed rows only. The facts that were read are returned as requirements, and
+the publisher checks them again if the target moves.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ Merges = dict[str, TableMerge]
 
 
 class Changes(Protocol):
-    """The changed rows of either side, computed when first asked for. Keys are those of the merged schema."""
+    """The changed rows of either side, computed when first needed. Keys are those of the merged schema."""
 
     def ours_changed(self, table_key: str) -> bool:
         """Whether the target changed rows of the table."""
         ...
 
     def theirs_changed(self, table_key: str) -> bool:
-        """Whether the source did."""
+        """Whether the source changed rows of the table."""
         ...
 
     def ours(self, table_key: str) -> TableDelta:
@@ -46,7 +46,7 @@ class Changes(Protocol):
         ...
 
     def merge_of(self, table_key: str) -> TableMerge:
-        """What the merge does to the table."""
+        """The effect of the merge on the table."""
         ...
 
     def target(self, table_key: str) -> Table:
@@ -64,7 +64,7 @@ class Changes(Protocol):
 
 @dataclass(frozen=True)
 class Findings:
-    """Conflicts, resolved or open, what resolving them changes, and what the publisher has to check again."""
+    """Conflicts, resolved or open, the effects of resolving them, and the requirements for the publisher."""
 
     conflicts: list[Conflict] = field(default_factory=list)
     requirements: list[Requirement] = field(default_factory=list)
@@ -75,7 +75,7 @@ def check_merge(catalog: Catalog, changes: Changes, decisions: Decisions) -> Fin
     """Everything that the merged graph would violate, all together."""
     findings = Findings()
     ends = [(edge, end) for edge in catalog.edges.values() for end in ends_of(edge)]
-    for check in (_arriving_edges, _standing_edges):  # what is decided about arriving edges decides which ones stand
+    for check in (_arriving_edges, _standing_edges):  # decisions about arriving edges decide which ones stay
         for edge, end in ends:
             check(edge, end, changes, decisions, findings)
     for edge, end in ends:
@@ -100,7 +100,7 @@ _KINDS = {
 
 
 def _constraint_conflicts(entity: EntityType, changes: Changes, findings: Findings) -> Iterator[Conflict]:
-    """A constraint that one side declared, and rows that the other side wrote without knowing of it."""
+    """Conflicts between a constraint that one side declared and rows that the other side wrote without it."""
     added = changes.new_constraints(entity.table_key)
     if not needs_data(added):
         return
@@ -121,7 +121,7 @@ def _current(changes: Changes, findings: Findings, table_key: str) -> TableMerge
 
 
 def _arriving_edges(edge: EdgeType, end: End, changes: Changes, decisions: Decisions, findings: Findings) -> None:
-    """The source brings an edge to a node that the target deleted. Theirs: the node comes back. Ours: no edge."""
+    """The source adds an edge to a node that the target deleted. Theirs: the node is restored. Ours: no edge."""
     if not (changes.theirs_changed(edge.table_key) and changes.ours_changed(end.node_key)):
         return
     nodes = changes.ours(end.node_key)
@@ -175,7 +175,7 @@ def _standing_edges(edge: EdgeType, end: End, changes: Changes, decisions: Decis
 
 
 def _kept_rows_at(edge: EdgeType, end: End, nodes: frozenset[str], merge: TableMerge, changes: Changes) -> list[Row]:
-    """Rows of the target at some nodes that the source cannot vouch for, in the order of their ids.
+    """Rows of the target at some nodes that the source's validity does not cover, in the order of their ids.
 
     They changed in the target, or in the source and were not taken over.
     """
@@ -223,7 +223,7 @@ def _orphan(
 
 
 def _unique_conflicts(entity: EntityType, merge: TableMerge, ours: TableDelta) -> Iterator[Conflict]:
-    """One unique value, given to two entities by the two branches."""
+    """Conflicts where the two branches gave one unique value to two entities."""
     if not entity.uniques or merge.is_empty:
         return
     written = merge.rows

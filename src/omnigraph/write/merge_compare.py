@@ -1,7 +1,7 @@
-"""The row work of a merge, which can be done elsewhere: compare the changed rows of tables, write the outcome.
+"""The row work of a merge, which can run in other processes: compare the changed rows of tables, write the outcome.
 
-What is compared and what comes of it is the same wherever it is done: `merge_table` decides about rows, one process
-checks what lies between them and publishes.
+The result is the same wherever it runs: `merge_table` decides about rows; one process checks the rules between rows and
+publishes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Terms:
 class TableSides:
     """One table of a merge: its type after it, and its pins. A side that did not change the table is None.
 
-    `lineal`: both sides descend from the base, so that rows can be told by their row ids as well.
+    `lineal`: both sides descend from the base, so that rows can be matched by their row ids as well.
     """
 
     entity: EntityType
@@ -48,7 +48,7 @@ class TableSides:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """What changed in a table on either side, what the merge does to it, and the conflicts met, resolved or not."""
+    """The changes of a table on either side, the effect of the merge on it, and the conflicts met, resolved or not."""
 
     ours: TableDelta
     theirs: TableDelta
@@ -61,7 +61,7 @@ class Comparison(Protocol):
 
     @property
     def pool(self) -> TaskPool:
-        """Who builds the indexes of what was written."""
+        """The pool that builds the indexes of the written rows."""
         ...
 
     def compare(self, tables: Sequence[TableSides]) -> list[Compared]:
@@ -74,7 +74,7 @@ class Comparison(Protocol):
 
 
 Comparing = Callable[[WriteTxn, Terms], AbstractContextManager[Comparison]]
-"""Begins the row work of the merge that a transaction is for, and ends it."""
+"""Begins the row work of a transaction's merge, and ends it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class InProcess:
         return found
 
     def _compared(self, table: TableSides) -> Compared:
-        # Reading is most of the work, and the sides have nothing to do with each other.
+        # Reading is most of the work, and the sides are independent of each other.
         ours, theirs = self.store.workers.map(lambda side: self._delta(table, side), (table.ours, table.theirs))
         return compare_deltas(ours, theirs, self.terms, ours_changed=table.ours is not None)
 

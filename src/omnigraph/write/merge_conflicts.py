@@ -1,4 +1,4 @@
-"""What a merge cannot decide by itself, and how a caller decides it beforehand."""
+"""Conflicts that a merge cannot decide by itself, and how a caller decides them beforehand."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from omnigraph.schema.catalog import EntityType
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolution:
-    """The side that wins in one conflict, between the values that it was chosen for, as JSON has them."""
+    """The side that wins in one conflict, and the values between which it was chosen, as JSON has them."""
 
     kind: str
     table_key: str
@@ -25,13 +25,13 @@ class Resolution:
 
     @property
     def place(self) -> tuple[str, str, str]:
-        """Which conflict is meant."""
+        """The conflict that this resolves."""
         return self.kind, self.table_key, self.entity_id
 
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """Which side wins: for single conflicts, by type or kind of conflict, or for everything."""
+    """The winning side: for single conflicts, by type or kind of conflict, or for all."""
 
     everywhere: str | None
     chosen: Mapping[str, str]
@@ -39,7 +39,7 @@ class Decisions:
 
     @classmethod
     def of(cls, strategy: Strategy, resolutions: Sequence[Resolution] = ()) -> Decisions:
-        """From what a caller wrote: `"ours"`, or `{"DivergentUpdate": "theirs", "Person": "ours"}`."""
+        """Parse a strategy: `"ours"`, or `{"DivergentUpdate": "theirs", "Person": "ours"}`."""
         single = {each.place: each for each in resolutions}
         if strategy is None or isinstance(strategy, str):
             _require_side(strategy)
@@ -59,9 +59,9 @@ class Decisions:
     def side(
         self, kind: ConflictKind, entity: EntityType, entity_id: str, *, ours: Image = None, theirs: Image = None
     ) -> str | None:
-        """The side that wins, or None when nobody said. An entity is more particular than its type, a type than a kind.
+        """The side that wins, or None when undecided. An entity takes precedence over its type, a type over a kind.
 
-        What was decided about other values than these two is not decided.
+        A decision about other values than these two does not count.
         """
         single = self.single.get((str(kind), entity.table_key, entity_id))
         if single is not None and (json_value(ours), json_value(theirs)) == (single.ours, single.theirs):
@@ -72,7 +72,7 @@ class Decisions:
         return self.everywhere
 
     def require_known_types(self, known: Mapping[str, Any]) -> None:
-        """Refuse the name of something that is neither a kind of conflict nor a type."""
+        """Refuse a name that is neither a kind of conflict nor a type."""
         names = {str(kind) for kind in ConflictKind} | set(known) | {key.partition(":")[2] for key in known}
         for name in self.chosen:
             if name not in names:

@@ -1,7 +1,7 @@
-"""Conflicts as a file: a merge writes what it met, someone fills in which side wins, the next merge reads it.
+"""Conflicts as a file: a merge writes its conflicts, a person fills in the winning sides, the next merge reads it.
 
 Each line is one conflict as JSON, with the values of both sides and `"resolution": null`. A decision counts for the
-values that it was made about: where a side has moved on, the conflict is open again.
+values about which it was made: where a side has moved on, the conflict is open again.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class TableMerge:
-    """What a merge does to one table of the target: rows taken as the source has them, composed rows, deletions."""
+    """The effect of a merge on one table of the target: rows taken as the source has them, composed rows, deletions."""
 
     entity: EntityType
     theirs: TableDelta
@@ -48,7 +48,7 @@ class TableMerge:
 
     @cached_property
     def replaced(self) -> tuple[str, ...]:
-        """Ids whose rows the target loses, if it has them: those that are written, and those that go."""
+        """Ids whose rows the target loses, if it has them: those that are written, and those that are deleted."""
         return tuple(sorted(self.upserted | self.dropped))
 
     @cached_property
@@ -67,18 +67,18 @@ class TableMerge:
         return taken | {i: self.composed[i] for i in ids if i in self.composed}
 
     def effect(self, store: TableStore, target: Table) -> ReplaceRows:
-        """Write the rows beside a target table. They cross forks, so they are written anew, by column name."""
+        """Write the rows beside a target table: they come from another table, so columns are matched by name."""
         rows = self.rows
         fragments = write_rows(store, target, rows) if rows.num_rows else ()
         return ReplaceRows(self.replaced, fragments)
 
     def without(self, ids: frozenset[str]) -> TableMerge:
-        """The same, but for these ids, which keep what the target has."""
+        """The same merge without these ids, which keep the target's rows."""
         composed = {i: row for i, row in self.composed.items() if i not in ids}
         return replace(self, taken=self.taken - ids, composed=composed, dropped=self.dropped - ids)
 
     def also(self, *, rows: Mapping[str, Row] | None = None, dropped: frozenset[str] = frozenset()) -> TableMerge:
-        """The same with more rows written or dropped."""
+        """The same merge with more rows written or dropped."""
         return replace(
             self.without(frozenset(rows or ()) | dropped),
             composed={**self.composed, **(rows or {})},
@@ -120,7 +120,7 @@ def merge_table(
 
 
 def _joined(base: Row, mine: Row, other: Row) -> Row | None:
-    """Both edits of one entity, where they touch different properties or agree; None where they do not."""
+    """Both edits of one entity combined, if they touch different properties or agree; else None."""
     joined = dict(mine)
     for name, value in other.items():
         if same_value(value, base[name]) or same_value(value, mine[name]):

@@ -35,7 +35,7 @@ from omnigraph.write.validation import NOWHERE, Findings, TableDelta, raise_firs
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MutationRequest:
-    """One mutation with everything it was asked with."""
+    """One mutation with all its arguments."""
 
     query: ir.MutationIR
     schema_hash: str
@@ -50,12 +50,12 @@ class MutationRequest:
 
     @property
     def only_inserts(self) -> bool:
-        """Whether it means the same on a branch that moved."""
+        """Whether it has the same result on a branch that moved."""
         return all(isinstance(each, ir.Insert) for each in self.query.statements)
 
 
 def mutate(repository: Repository, request: MutationRequest, *, fresh: bool = True) -> MutationResult:
-    """Run the statements over one state, validate what they come to, and publish it as one commit."""
+    """Run the statements over one state, validate their combined result, and publish it as one commit."""
     txn = WriteTxn(
         repository, request.branch, kind="mutate", actor=request.actor, message=request.message,
         expect_head=request.expect_head, idempotency_key=request.idempotency_key,
@@ -120,7 +120,7 @@ class _Run:
         return deltas, self._affected["node"], self._affected["edge"]
 
     def read_requirements(self) -> list[Requirement]:
-        """A condition read the whole table: whatever is added to it could have matched."""
+        """Requirements for conditions that read the whole table: any row added to it could have matched."""
         return [Unmoved(key) for key in sorted(self._scanned)]
 
     def _entity(self, statement: ir.Statement) -> EntityType:
@@ -164,7 +164,7 @@ class _Run:
     def _assigned(self, evaluator: Evaluator, expr: ir.Expr, count: int) -> pa.Array:
         if isinstance(expr, (ir.Const, ir.Param)):
             value = self._value(expr)
-            # An array of the value's own type: whether it fits the property is decided with all other columns.
+            # An array of the value's own type: whether it fits the property is checked with all other columns.
             return pa.array([list(value) if isinstance(value, tuple) else value] * count)
         return evaluator.array(expr)
 
@@ -187,7 +187,7 @@ class _Run:
         return Condition(test, columns, narrow, pinned, is_exact=pinned is not None and isinstance(where, ir.Compare))
 
     def _narrow(self, entity: EntityType, where: ir.Expr, table: Table) -> str | None:
-        """What storage is told of a condition: those parts that an index answers with less than reading the columns."""
+        """The predicate for storage: parts of a condition for which an index is cheaper than reading the columns."""
         parts = where.operands if isinstance(where, ir.And) else (where,)
 
         def column(name: str) -> str:
@@ -201,7 +201,7 @@ class _Run:
         return sql(all_of(known[i] for i in chosen)) if chosen else None
 
     def _note_absence(self, entity: EntityType, condition: Condition, found: int) -> None:
-        """A condition that found less than it might have relies on what the table does not hold."""
+        """Note that a condition that found fewer rows than it could relies on their absence from the table."""
         if condition.pinned is None or found < len(condition.pinned):
             self._scanned.add(entity.table_key)
 
@@ -218,7 +218,7 @@ class _Run:
         if len(entity.key) != 1 or isinstance(entity, EdgeType) or entity.key[0] not in fixed:
             return None
         value, prop = fixed[entity.key[0]], entity.property(entity.key[0])
-        # Only text is compared as it stands; numbers and dates may meet in another type.
+        # Only text is compared literally; equal numbers and dates may have different types.
         if prop.type.scalar is not Scalar.STRING or not isinstance(value, str):
             return None
         return (canonical_text(value, prop.type.scalar),)

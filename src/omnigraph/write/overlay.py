@@ -1,4 +1,4 @@
-"""What the statements of one mutation have done so far, over the rows that the graph holds (read your writes)."""
+"""The result of the statements of one mutation so far, over the rows that the graph holds (read your writes)."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from omnigraph.storage.tail import Tail
 from omnigraph.write.validation import Base, TableDelta
 
 Test = Callable[[pa.Table], "np.ndarray[tuple[int], np.dtype[np.bool_]]"]
-"""Says of each row (physical columns) whether a condition holds."""
+"""Whether a condition holds, for each row (physical columns)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """The rows that a statement means: a test of some columns.
+    """The rows that a statement selects: a test of some columns.
 
     `pinned`: only these ids can match. `is_exact`: all of those that exist do, and the id is the text of the key.
     `narrow` gives a predicate for storage that all matching rows of a table pass, where an index decides it.
@@ -37,7 +37,7 @@ class Condition:
 
 
 class Overlay:
-    """Pending rows and removals of one table. A pending row shadows the one of its id; the last of an id wins."""
+    """Pending rows and removals of one table. A pending row shadows the stored one of its id; the last one wins."""
 
     def __init__(self, base: Base, entity: EntityType, max_entities: int | None = None) -> None:
         self.entity = entity
@@ -62,7 +62,7 @@ class Overlay:
             )
 
     def pending(self) -> pa.Table:
-        """The rows as they stand now, one per id."""
+        """The pending rows, one per id."""
         if not self._parts:
             return self.entity.arrow_schema.empty_table()
         rows = pa.concat_tables(self._parts)
@@ -82,7 +82,7 @@ class Overlay:
         return pa.concat_tables([kept, stored.filter(pc.invert(pc.is_in(stored["id"], value_set=shadow)))])
 
     def remove(self, condition: Condition) -> int:
-        """Remove the rows, pending and stored, for which a condition holds; how many they are."""
+        """Remove the rows, pending and stored, for which a condition holds; returns how many."""
         stored = self._stored_ids(condition)
         kept = _kept(self.pending(), condition)["id"].to_pylist() if self._ids else ()
         found = dict.fromkeys((*kept, *(i for i in stored if i not in self._ids)))
@@ -114,7 +114,7 @@ class Overlay:
         found = _kept(table.scan(tested, where=where), condition)
         if set(columns) <= set(tested):
             return found.select(list(columns))
-        # What only the test needs is read of all rows, the rest of those that it keeps.
+        # Columns that only the test needs are read of all rows, the others only of rows that it keeps.
         return rows_by_id(table, found["id"].to_pylist(), tail, columns)
 
     def _by_key(self, table: Table, tail: Tail, ids: tuple[str, ...], columns: Sequence[str]) -> pa.Table:
@@ -130,7 +130,7 @@ class Overlay:
 
     @staticmethod
     def _existing(table: Table, tail: Tail, ids: tuple[str, ...]) -> Sequence[str]:
-        locate_ahead(table, ids, tail)  # staging asks for the same
+        locate_ahead(table, ids, tail)  # staging does the same lookup
         return locate(table, ids, tail).ids
 
     @property
@@ -139,7 +139,7 @@ class Overlay:
         return pa.array(list(self.removed), pa.string())
 
     def delta(self) -> TableDelta:
-        """What the statements do to the table, all together."""
+        """The combined effect of the statements on the table."""
         rows = self.pending()
         inserted, updated = rows.slice(0, 0), rows
         if self._fresh:

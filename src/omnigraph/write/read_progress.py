@@ -1,4 +1,4 @@
-"""How far the inputs of a load are read, in one measure: bytes of files as they lie, or rows in memory."""
+"""Progress of reading the inputs of a load, in one unit: bytes of files as stored, or rows in memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from omnigraph.write.sources import Input, Reading
 
 
 class ReadProgress:
-    """Hands out the batches of inputs, and reports what of them the caller has dealt with."""
+    """Returns the batches of inputs, and reports how many of them the caller has processed."""
 
     def __init__(self, phase: PhaseProgress, sizes: Sequence[int], unit: Unit) -> None:
         self._phase = phase
@@ -21,7 +21,7 @@ class ReadProgress:
         self._before = 0
 
     def batches(self, one: Input, reading: Reading) -> Iterator[Batch]:
-        """The batches of the next input. One that is asked for tells that the one before it was dealt with."""
+        """The batches of the next input. A request for one means that the one before it is processed."""
         size = self._sizes.pop(0) if self._sizes else 0
         reading.meter.begin()
         for batch in one.read(reading):
@@ -37,7 +37,7 @@ class ReadProgress:
 
 @contextmanager
 def read_progress(listener: Listener | None, inputs: Sequence[Input]) -> Iterator[ReadProgress]:
-    """Report the phase `read` of a load. Sizes of files are looked up only for somebody who listens."""
+    """Report the phase `read` of a load. Sizes of files are looked up only if there is a listener."""
     sizes: list[int] = []
     unit: Unit = "rows"
     if listener is not None:
@@ -45,6 +45,6 @@ def read_progress(listener: Listener | None, inputs: Sequence[Input]) -> Iterato
             unit, sizes = "bytes", [file_size(each.path or "") for each in inputs]
         elif all(each.path is None for each in inputs):
             sizes = [each.rows for each in inputs]
-    # Rows in memory beside files have no common measure: the rows are counted, and their number is known at the end.
+    # Rows in memory beside files have no common unit: the rows are counted, and their total is known at the end.
     with PhaseProgress(listener, "read", sum(sizes) if sizes else None, unit) as phase:
         yield ReadProgress(phase, sizes, unit)

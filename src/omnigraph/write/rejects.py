@@ -1,4 +1,4 @@
-"""Where a load describes the rows that it left out: JSON lines, on this machine or on an object store."""
+"""The file in which a load describes the rows that it left out: JSON lines, local or on an object store."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ from omnigraph.write.user_files import write_file
 
 
 def write_rejects(target: str, rejected: Sequence[Violation], access: S3Access | None = None) -> None:
-    """One JSON object per bad row: where it stands, which rule it breaks, and why."""
+    """Write one JSON object per bad row: its place, the rule it breaks, and why."""
     body = "".join(json.dumps(each.as_dict(), ensure_ascii=False) + "\n" for each in rejected)
     write_file(target, body.encode(errors="backslashreplace"), access)

@@ -1,4 +1,4 @@
-"""Bringing a table to the columns of a type: what is missing is added, null, with its default, or as a wider copy."""
+"""Bringing a table to the columns of a type: missing ones are added as null, with a default, or as a wider copy."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Reshaped:
 
 
 def missing_columns(have: EntityType, want: EntityType) -> list[NewColumn]:
-    """The columns of `want` that a table of `have` lacks. A property is known by its id, whatever its column."""
+    """The columns of `want` that a table of `have` lacks. A property is identified by its id, whatever its column."""
     present = set(columns_of(have))
     own = {p.property_id: p for p in have.properties}
     return [_new_column(p, own.get(p.property_id)) for p in want.properties if p.column not in present]
@@ -35,14 +35,14 @@ def missing_columns(have: EntityType, want: EntityType) -> list[NewColumn]:
 
 def _new_column(prop: Property, earlier: Property | None) -> NewColumn:
     if earlier is not None:
-        # Where no null may be, rows that were written while the property was dropped get its default.
+        # In a required property, rows that were written while it was dropped get its default.
         default = None if prop.type.nullable else prop.default
         return NewColumn(prop.arrow_field, copy_of=earlier.column, default=default)
     return NewColumn(prop.arrow_field, default=prop.default)
 
 
 def tight_columns(have: EntityType, want: EntityType) -> list[str]:
-    """Columns of `have` that take no nulls, and have to from now on: nullable in `want`, or no part of it any more."""
+    """Columns of `have` that take no nulls, but must from now on: nullable in `want`, or no longer part of it."""
     wanted = {p.column: p.type.nullable for p in want.properties}
     return [p.column for p in have.properties if not p.type.nullable and wanted.get(p.column, True)]
 
@@ -59,13 +59,13 @@ def fits(have: EntityType, want: EntityType) -> bool:
 
 
 def clashes(table: Table, have: EntityType, want: EntityType) -> bool:
-    """True when a column that is to be added lies in the table already, hidden: dropped here, and kept elsewhere."""
+    """True when a column to be added is already in the table, hidden: dropped here, and kept elsewhere."""
     present = set(table.schema.names)
     return any(column.field.name in present for column in missing_columns(have, want))
 
 
 def reshape_table(store: GraphStore, entry: TableEntry, have: EntityType, want: EntityType) -> Reshaped:
-    """The table with every column of `want`. Its rows, and so its content version, stay what they are."""
+    """The table with every column of `want`. Its rows, and so its content version, stay the same."""
     if fits(have, want):
         return Reshaped(replace(entry, table_key=want.table_key))
     base = table = open_table(store, entry)
@@ -98,7 +98,7 @@ def born(store: GraphStore, entity: EntityType, commit_id: str) -> TableEntry:
 
 
 def rewrite_table(store: GraphStore, entry: TableEntry, have: EntityType, want: EntityType, commit_id: str) -> Reshaped:
-    """A new table with exactly the columns of `want` and the rows of the old one: nothing of the rest is left in it."""
+    """A new table with exactly the columns of `want` and the rows of the old one; no other data is left in it."""
     fresh = replace(born(store, want, commit_id), table_version=entry.table_version)
     source = open_table(store, entry)
     if not source.row_count:

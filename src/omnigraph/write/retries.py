@@ -1,4 +1,4 @@
-"""Preparing a write: small ones of many threads one after another, and again when the branch moved under one."""
+"""Preparing a write: small ones of many threads one after another, and again when the branch moved meanwhile."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ _REPREPARE_LIMIT = 32
 
 @contextlib.contextmanager
 def serialize_preparation(store: GraphStore, is_small: bool) -> Iterator[None]:
-    """Around the preparation of a write that takes a moment, most of it Python: few rows, on a local disk.
+    """Serialize the preparation of small writes, which is mostly Python: few rows, on a local disk.
 
-    Threads that do it at the same time take the interpreter from each other, and from the one that publishes. Nothing
-    relies on this lock of the graph: a writer that has waited for `prepare_wait` seconds goes on.
+    Threads that do it at the same time take the interpreter from each other, and from the one that publishes.
+    Correctness does not need this lock of the graph: a writer that has waited for `prepare_wait` seconds goes on
+    without it.
     """
     is_first = is_small and store.root.is_local and store.preparing.acquire(timeout=store.settings.prepare_wait)
     try:
@@ -31,10 +32,10 @@ def serialize_preparation(store: GraphStore, is_small: bool) -> Iterator[None]:
 
 
 def retry_on_conflict(attempt: Callable[[bool], T], *, fresh_first: bool) -> T:
-    """Inserts and upserts mean the same on a branch that moved: validate and stage again, a bounded number of times.
+    """Prepare inserts and upserts again, a bounded number of times: on a branch that moved their result is the same.
 
-    An insert may begin with a state that is some seconds old, because the publish repeats its checks; what such a
-    state refuses is asked again of the newest.
+    An insert may begin with a state that is some seconds old, because the publish repeats its checks; if such a state
+    refuses it, it is tried again on the newest.
     """
     if not fresh_first:
         with contextlib.suppress(DataError, ConflictError, NotFound):

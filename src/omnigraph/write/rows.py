@@ -1,7 +1,7 @@
 """Plain rows into typed batches: values one by one, strictly, and every bad one is noted.
 
-A batch has the physical columns of its table. Rows that are wrong are noted and left out, so that a load can report
-all of them, or go on without them.
+A batch has the physical columns of its table. Wrong rows are noted and left out, so that a load can report all of them,
+or go on without them.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def batch_from_rows(entity: EntityType, rows: Sequence[Row], places: Places, fou
 
 
 class _Converter:
-    """Converts the columns of some rows and remembers which rows are wrong."""
+    """Converts the columns of some rows and collects the rows that are wrong."""
 
     def __init__(self, entity: EntityType, rows: Sequence[Row], places: Places, found: Findings) -> None:
         self._entity = entity
@@ -147,7 +147,7 @@ class _Converter:
         for index, given in enumerate(values):
             value = prop.default if given is None else given
             if value is None:
-                # A vector that can be computed may still come; what is missing then is found with the other rules.
+                # A vector may still be computed; missing ones are found with the other rules.
                 if not prop.type.nullable and prop.embed is None:
                     self._note(index, "required", f"{self._entity.name}.{prop.name} is required", prop.name)
                 converted.append(None)
@@ -185,13 +185,13 @@ def _is_text(value: Any) -> bool:
 
 
 def known_fields(entity: EntityType) -> frozenset[str]:
-    """What a row of a type may name."""
+    """The fields that a row of a type may have."""
     ends = ENDPOINTS.values() if isinstance(entity, EdgeType) else ()
     return frozenset(("id", *(p.name for p in entity.properties), *ends))
 
 
 def known_columns(entity: EntityType, table: pa.Table) -> pa.Table:
-    """The columns of a table that rows of a type may name."""
+    """The columns of a table that rows of a type may have."""
     return table.select([name for name in table.column_names if name in known_fields(entity)])
 
 
@@ -203,7 +203,7 @@ def assemble_batch(entity: EntityType, columns: Mapping[str, Any], ids: pa.Array
 
 
 def storage_type(prop: Property) -> pa.DataType:
-    """Dates are built from integers: Arrow would read a bare number as something else."""
+    """The Arrow type for a property's values: dates are built from integers, since Arrow misreads a bare number."""
     if prop.type.is_vector:
         return prop.type.to_arrow()
     base = {Scalar.DATE: pa.int32(), Scalar.DATETIME: pa.int64()}.get(prop.type.scalar)

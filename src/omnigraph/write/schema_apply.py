@@ -36,10 +36,10 @@ def apply_schema(
     repository: Repository, request: SchemaRequest, *, branch: str, actor: str | None = None,
     message: str | None = None,
 ) -> SchemaChange:  # fmt: skip
-    """Make a branch follow a schema text, in one commit.
+    """Change the schema of a branch to a schema text, in one commit.
 
-    When the branch moves meanwhile the text is planned again. What was planned first is what is done: a plan with other
-    steps is refused, because nobody has seen it.
+    When the branch moves meanwhile the text is planned again. Only the first plan is carried out: a new plan with other
+    steps is refused, because the user has not seen it.
     """
     first: list[tuple[str, Migration]] = []
 
@@ -59,10 +59,10 @@ def apply_schema(
 
 
 def _require_planned(migration: Migration, digest: str, wanted: str | None, first: list[tuple[str, Migration]]) -> None:
-    """Raise when the steps are not those that were shown, or not those of the first attempt."""
+    """Raise when the steps are not those of the approved plan, or not those of the first attempt."""
     if wanted is not None and wanted != digest:
         raise PlanMoved(expected=wanted, actual=digest, steps=migration.steps)
-    # Somebody else may have brought the branch to the same schema: then nothing is left to do.
+    # Another process may have brought the branch to the same schema: then nothing is left to do.
     if first and migration.steps and not migration.is_same_change(first[0][1]):
         raise PlanMoved(expected=first[0][0], actual=digest, steps=migration.steps)
 
@@ -123,7 +123,7 @@ class _Applying:
             self._changed.append(made)
 
     def _fitted(self, before: EntityType, after: EntityType, entry: TableEntry) -> Reshaped:
-        """The table of a type with what it needs to be that of another. Rows that get values back are changed rows."""
+        """The table of a type with what it needs to be that of another. Restored values count as changed rows."""
         store, have = self._txn.store, self._with_restored(before, after)
         if self._is_hard(after):
             present = set(open_table(store, entry).schema.names)
@@ -141,7 +141,7 @@ class _Applying:
         return replace(made, entry=replace(made.entry, content_version=self._txn.commit_id))
 
     def _with_restored(self, before: EntityType, after: EntityType) -> EntityType:
-        """The type as its table is, with the columns of properties that come back."""
+        """The type as its table is, with the columns of restored properties."""
         ids = {p.property_id for p in after.properties}
         back = [p for p in before.hidden if p.property_id in ids]
         return with_columns(before, back) if back else before
@@ -155,7 +155,7 @@ class _Applying:
         )
 
     def _check_data(self, before: EntityType, after: EntityType, entry: TableEntry) -> bool:
-        """New constraints hold of the rows that are there. True when there was something to check."""
+        """Check that existing rows satisfy new constraints. True when there was something to check."""
         added = added_constraints(before, after)
         if not needs_data(added):
             return False
@@ -165,7 +165,7 @@ class _Applying:
         return True
 
     def _check_ends(self) -> None:
-        """Edges that come back have both ends: a node may have been deleted while their type was away."""
+        """Check that restored edges have both ends: a node may have been deleted while their type was dropped."""
         entries = {each.entry.table_key: each.entry for each in self._back}
         for edge in self._migration.after.edges.values():
             if edge.type_id in self._migration.restored:

@@ -1,4 +1,4 @@
-"""Do the rows of a table satisfy a constraint that is about to be declared? One pass over the columns it names."""
+"""Checking that the rows of a table satisfy a constraint to be declared, in one pass over the columns it names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a schema change would do, what it is asked to do, and whether the two agree."""
+"""Planning a schema change: its steps, the caller's permissions, and whether the two agree."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from omnigraph.write.dropped_rows import KeptRows
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaRequest:
-    """A schema text to go to, and what is allowed on the way."""
+    """A target schema text, and the drops and losses that are allowed on the way."""
 
     text: str
     options: MigrationOptions
@@ -40,7 +40,7 @@ class SchemaRequest:
 
 
 def plan_on(store: GraphStore, state: ManifestState, request: SchemaRequest) -> Migration:
-    """The steps from the schema of a state to the text that is asked for."""
+    """The steps from the schema of a state to the requested text."""
     current = store.catalog(state.schema_hash)
     kept = KeptRows(store, state)
     migration = plan_migration(current, request.text, mint, request.path, options=request.options, kept=kept)
@@ -49,7 +49,7 @@ def plan_on(store: GraphStore, state: ManifestState, request: SchemaRequest) -> 
 
 
 def _require_names(store: GraphStore, catalogs: Sequence[Catalog], request: SchemaRequest) -> None:
-    """Refuse to drop or begin anew what no schema of the graph has, or ever had."""
+    """Refuse to drop or begin anew a name that no schema of the graph ever had."""
     known: set[str] = set()
     asked = request.options.drop | request.options.fresh
     for catalog in itertools.chain(catalogs, store.catalogs()):
@@ -64,7 +64,7 @@ def _require_names(store: GraphStore, catalogs: Sequence[Catalog], request: Sche
 
 
 def plan_schema(repository: Repository, request: SchemaRequest, *, branch: str) -> SchemaChange:
-    """What applying a schema text would do. Of the data, only what a restore would bring back is counted."""
+    """Preview the steps of a schema text. Of the data, only rows that a restore would bring back are counted."""
     state = repository.head(branch)
     migration = plan_on(repository.store, state, request)
     digest = migration.digest(state.schema_hash)
@@ -72,7 +72,7 @@ def plan_schema(repository: Repository, request: SchemaRequest, *, branch: str) 
 
 
 def require_allowed(migration: Migration, request: SchemaRequest) -> None:
-    """Raise for steps that the engine refuses, and for drops that nobody asked for by name."""
+    """Raise for steps that the engine refuses, and for drops that the caller did not name."""
     _require_supported(migration)
     if request.allow_drops:
         return

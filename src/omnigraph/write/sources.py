@@ -1,7 +1,7 @@
-"""What a load reads, whatever its form, as chunks: rows or a table of one type, with their places in the input.
+"""The inputs of a load, whatever their form, as chunks: rows or a table of one type, with their places in the input.
 
-Inputs can be read again: a load that deduplicates edges and has to leave rows out, or that
-finds the branch moved, starts over.
+Inputs can be read again: a load that deduplicates edges and has to leave rows out, or that finds the branch moved,
+starts over.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class EdgeFile:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What inputs are read with."""
+    """The context and options for reading inputs."""
 
     catalog: Catalog
     found: Findings
@@ -116,7 +116,7 @@ def _named_input(path: str, options: FileOptions) -> Input:
 
 
 def _stream_input(stream: IO[bytes] | IO[str]) -> Input:
-    """A stream is kept in a temporary file, because a load may have to read it again."""
+    """Copy a stream to a temporary file, because a load may have to read it again."""
     path = spool_stream(stream)
     return Input(lambda reading: _envelope_file(path, reading, shown_as="<stdin>"), path)
 
@@ -151,7 +151,7 @@ def _expanded(item: Any) -> Sequence[Any]:
 
 
 def table_of(name: str, frame: Any) -> pa.Table:
-    """A table in memory, of whatever library, as an Arrow one."""
+    """A table in memory, of any supported library, as an Arrow one."""
     try:
         table = _arrow_table(name, frame)
         table.validate(full=True)
@@ -174,7 +174,7 @@ def _arrow_table(name: str, frame: Any) -> pa.Table:
         return frame.read_all()
     if type(frame).__module__.partition(".")[0] == "pandas":
         plain = frame.copy(deep=False)
-        plain.attrs = {}  # remarks of whoever made it; what is no JSON would be warned about
+        plain.attrs = {}  # remarks of the frame's creator; those that are not JSON would cause a warning
         return _with_whole_numbers(pa.Table.from_pandas(plain, preserve_index=False))
     if hasattr(frame, "collect") and not hasattr(frame, "__arrow_c_stream__"):
         frame = frame.collect()
@@ -187,7 +187,7 @@ def _arrow_table(name: str, frame: Any) -> pa.Table:
 
 
 def _with_whole_numbers(table: pa.Table) -> pa.Table:
-    """Pandas keeps whole numbers as floats where some are missing; that is no fraction."""
+    """Integers that pandas keeps as floats because some values are missing, as integers."""
     for index, column in enumerate(table.columns):
         if pa.types.is_floating(column.type) and column.null_count:
             try:
@@ -224,7 +224,7 @@ def _names_files(value: Any) -> bool:
 
 
 def _files_inputs(name: str, files: Any, options: FileOptions) -> list[Input]:
-    """Paths, or files with options. Conditions, casts and change events are Spark's."""
+    """Paths, or files with options. Conditions, casts and change events need Spark."""
     if not isinstance(files, Files):
         return [_file_input(name, file, options) for file in _expanded(files)]
     if files.is_selected:

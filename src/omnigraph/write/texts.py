@@ -1,7 +1,7 @@
-"""Columns of text into values, all at once where Arrow reads a text as `read_text` does.
+"""Parsing columns of text into values, all at once where Arrow reads a text as `read_text` does.
 
-What a text means never depends on the texts around it: those that are not sure to be read alike are named, and whoever
-asks reads them one by one.
+The meaning of a text never depends on the texts around it: texts that Arrow may read differently are returned
+separately, and the caller reads them one by one.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _SURE_TEXTS = {
     Scalar.DATE: f"^{_DATE}$",
     Scalar.DATETIME: rf"^{_DATE}[T ]([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{{3}})?Z?$",
 }  # fmt: skip
-"""Texts that Arrow is sure to read, and reads as we do. Others may be right too."""
+"""Texts that Arrow is sure to read, and to read as `read_text` does. Others may be right too."""
 _SAMPLE, _FEW = 8192, 2048
-"""Texts that are looked at first. A column repeats its texts when so few distinct ones are among them."""
+"""How many texts are sampled first, and how few distinct ones among them mean that the column repeats its texts."""
 
 
 def is_readable(kind: PropertyType) -> bool:
@@ -40,7 +40,7 @@ def read_at_once(column: pa.ChunkedArray, kind: PropertyType) -> pa.ChunkedArray
     if not kind.is_plain_scalar or (kind.scalar in INTEGERS and _may_be_hexadecimal(column)):
         return None
     try:
-        column.slice(0, _SAMPLE).cast(kind.to_arrow())  # Arrow goes on behind what it cannot read
+        column.slice(0, _SAMPLE).cast(kind.to_arrow())  # Arrow goes on behind a text that it cannot read
         read = column.cast(kind.to_arrow())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return None
@@ -50,7 +50,7 @@ def read_at_once(column: pa.ChunkedArray, kind: PropertyType) -> pa.ChunkedArray
 
 
 def read_sure(texts: pa.Array, kind: PropertyType) -> tuple[pa.Array, pa.Array]:
-    """The values of the texts that are sure to be read right, null for others, and which others are there."""
+    """The values of the texts that are surely read correctly, null for others, and which others there are."""
     if pc.count_distinct(texts.slice(0, _SAMPLE)).as_py() > _FEW or len(texts) <= _SAMPLE:
         return _read_sure(texts, kind)
     encoded = texts.dictionary_encode()
@@ -59,7 +59,7 @@ def read_sure(texts: pa.Array, kind: PropertyType) -> tuple[pa.Array, pa.Array]:
 
 
 def is_in_calendar(column: pa.ChunkedArray, scalar: Scalar) -> bool:
-    """Whether all dates and moments lie in the years 1 to 9999: what lies outside could not be read back."""
+    """Whether all dates and moments lie in the years 1 to 9999: others could not be read back."""
     if scalar not in (Scalar.DATE, Scalar.DATETIME):
         return True
     is_date = scalar is Scalar.DATE
@@ -72,12 +72,12 @@ def is_in_calendar(column: pa.ChunkedArray, scalar: Scalar) -> bool:
 def _read_sure(texts: pa.Array, kind: PropertyType) -> tuple[pa.Array, pa.Array]:
     is_sure = pc.match_substring_regex(texts, _SURE_TEXTS[kind.scalar])
     sure = pc.if_else(is_sure, texts, pa.scalar(None, texts.type))
-    if kind.scalar is Scalar.DATETIME:  # without a zone it is UTC, which Arrow wants to be told
+    if kind.scalar is Scalar.DATETIME:  # without a zone it is UTC, which Arrow has to be given
         sure = pc.if_else(pc.ends_with(sure, "Z"), sure, pc.binary_join_element_wise(sure, "Z", ""))
     return sure.cast(kind.to_arrow()), pc.fill_null(pc.invert(is_sure), False)
 
 
 def _may_be_hexadecimal(column: pa.ChunkedArray) -> bool:
-    """Whether a text may be a number like 0x1F, which Arrow reads and nobody else does."""
+    """Whether a text may be a number like 0x1F, which only Arrow reads."""
     data: list[Any] = [chunk.buffers()[-1] for chunk in column.chunks]
     return any(b"x" in body or b"X" in body for body in (buffer.to_pybytes() for buffer in data if buffer is not None))

@@ -1,6 +1,6 @@
 """From effects to a commit: the base is captured once, tables are staged, the plan is published.
 
-A write that touches several tables leaves an intent before it stages, so that a crash can be finished by anyone.
+A write of several tables puts an intent before it stages, so that any process can finish it after a crash.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class WriteTxn:
         expect_head: str | None = None, idempotency_key: str | None = None, fresh: bool = True,
         progress: Listener | None = None,
     ) -> None:  # fmt: skip
-        """Begin a write. `progress` hears how far it has come, as far as a phase of it is worth telling."""
+        """Begin a write. `progress` gets the events of the phases that are worth reporting."""
         repository.store.require_writable()
         calls.begin_write()
         requests.begin_write()
@@ -76,13 +76,13 @@ class WriteTxn:
         return done
 
     def require_expected_head(self) -> None:
-        """Refuse at once what the publish would refuse: a branch whose head is not the one that was expected."""
+        """Refuse at once what the publish would refuse: a branch whose head is not the expected one."""
         if self._expect_head is not None and self._expect_head not in heads_of(self.base):
             raise PreconditionFailed(expected=self._expect_head, actual=self.base.head)
 
     @property
     def catalog(self) -> Catalog:
-        """The schema that this write is validated under."""
+        """The schema under which this write is validated."""
         return self.store.catalog(self.base.schema_hash)
 
     def entry(self, table_key: str) -> TableEntry:
@@ -94,7 +94,7 @@ class WriteTxn:
         return open_table(self.store, self.entry(table_key))
 
     def announce_write(self, is_small: bool) -> AbstractContextManager[None]:
-        """Around the whole of a write: a small one may share the commit of whoever publishes when it is ready."""
+        """Announce a small write for its whole duration, so that a publisher can wait for it and share its commit."""
         if not is_small or not self._may_share:
             return nullcontext()
         return self._tip.commit_queue.announce_write((self._actor, self._kind, self._message, self.base.schema_hash))
@@ -104,7 +104,7 @@ class WriteTxn:
         return self.repository.tips.of(self.base.branch, self.base.native_branch)
 
     def announce(self, table_keys: Iterable[str]) -> None:
-        """Leave the intent before anything is staged: a long job holds it by renewing its lease."""
+        """Put the intent before anything is staged: a long job holds it by renewing its lease."""
         self.repository.intents.begin(
             commit_id=self.commit_id,
             kind=self._kind,
@@ -117,16 +117,16 @@ class WriteTxn:
         self._announced = True
 
     def renew(self) -> None:
-        """Hold the intent for a while yet; raises when somebody else has taken it over."""
+        """Hold the intent for a while yet; raises when another process has taken it over."""
         self.repository.intents.hold(self.commit_id)
 
     def withdraw(self) -> None:
-        """Give an announced write up."""
+        """Withdraw the intent of an announced write."""
         if self._announced:
             self.repository.intents.withdraw(self.commit_id)
 
     def effect(self, table_key: str, rows: pa.Table, replaced: Sequence[str] = ()) -> Effect:
-        """Add rows to a table after removing those with the ids given. A few are written when the write is staged."""
+        """The effect that removes the rows with some ids and adds rows. A few rows are written at staging."""
         ids = tuple(replaced)
         if rows.num_rows <= _FEW_ROWS:
             return UnwrittenRows(ids, rows)
@@ -144,11 +144,11 @@ class WriteTxn:
     ) -> GraphCommit:  # fmt: skip
         """Stage the effects and publish them as one commit.
 
-        `files` are those that a graft needs on disk, `revived` the entries of other branches that it stands on,
-        `restored` those of tables that were dropped.
-        `pool` builds the indexes of what was written, when that is much.
+        `files` are those that a graft needs on disk, `revived` the entries of other branches that it is based on,
+        `restored` those of tables that were dropped. `pool` builds the indexes of the written rows, when there are
+        many.
         """
-        # A graft revives pins or brings tables: its intent says so before anything is visible.
+        # A graft revives pins or adds tables: its intent records that before anything is visible.
         has_intent = self._announced or len(effects) > 1 or graft is not NO_GRAFT
         self._graft, self._graft_files = graft, tuple(files)
         if has_intent:
@@ -161,7 +161,7 @@ class WriteTxn:
                 commit = self.repository.publisher.publish(plan)
                 self.is_published = True
         except KeyboardInterrupt:
-            if has_intent and not self.is_published:  # wherever it stopped, nobody shall publish it later
+            if has_intent and not self.is_published:  # wherever it stopped, no process may publish it later
                 self.repository.intents.withdraw(self.commit_id)
             raise
         fold_if_needed(self.repository, self.base.branch, self.base.native_branch, plan.writes, pool)
@@ -171,7 +171,7 @@ class WriteTxn:
         self, effects: Mapping[str, Effect], requirements: tuple[Requirement, ...], rebase_updates: bool,
         has_intent: bool, revived: Iterable[TableEntry], restored: Sequence[TableEntry], phase: PhaseProgress,
     ) -> PublishPlan:  # fmt: skip
-        """The plan with everything staged, of which nothing stays to be published when it is not returned."""
+        """The plan with everything staged. If this raises, the intent is withdrawn: nothing is left to publish."""
         graft = self._graft
         try:
             plan = self._prepared(effects, requirements, rebase_updates, has_intent, phase)
@@ -201,7 +201,7 @@ class WriteTxn:
             self.announce({*effects, *self._grafted})
         plan = self._plan(self._stage(effects, phase), requirements, rebase_updates, has_intent)
         if has_intent:
-            # The plan may be published by others from here on, so its files have to be on disk before it says so.
+            # Other processes may publish the plan from here on, so its files have to be on disk before it is put.
             written = [name for change in plan.changes for name in change.files]
             self.store.durability.sync_files([*written, *self._graft_files])
             self._completing = True
@@ -213,7 +213,7 @@ class WriteTxn:
         return self._graft.keys & self.base.tables.keys()
 
     def _withdraw(self, error: BaseException) -> None:
-        """Whatever stopped this write, nobody shall publish it later; when that is uncertain, so is the outcome."""
+        """Withdraw the intent of a write that stopped; raises `OutcomeUnknown` if that is uncertain."""
         if not self.repository.intents.withdraw(self.commit_id) and self._completing:
             raise OutcomeUnknown(self.commit_id) from error
 
@@ -226,7 +226,7 @@ class WriteTxn:
 
     def _staged(self, effects: Mapping[str, Effect]) -> Iterable[TableChange]:
         if len(effects) > 1:
-            # Whoever is a worker does not wait for others.
+            # These run on the workers, which must not wait for other workers.
             return self.store.workers.map(
                 lambda key: stage_change(self.store, self.entry(key), effects[key], self.commit_id), effects
             )
@@ -234,7 +234,7 @@ class WriteTxn:
 
     def _stage_alone(self, entry: TableEntry, effect: Effect) -> TableChange:
         if isinstance(effect, UnwrittenRows) and self._may_share and self._tip.is_busy:
-            # Somebody publishes just now: whoever is next writes these rows together with those of all who wait.
+            # A publish is under way: the next publisher writes these rows together with those of all waiting plans.
             return unstaged_change(entry, effect)
         return stage_change(self.store, entry, effect, self.commit_id, beside=self.store.workers)
 

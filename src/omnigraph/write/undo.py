@@ -1,8 +1,8 @@
-"""Taking a commit back, taking one over from elsewhere, and going back to a state: each is a new commit.
+"""Reverting a commit, cherry-picking one, and restoring a state: each is a new commit.
 
-All three are merges of states. Taking a commit back merges what was before it into the branch, with the state that the
-commit left as the base; taking it over merges the other way round. Going back merges the state that is wanted, with the
-branch itself as the base, so that nothing is left to decide. History stays as it is.
+All three are merges of states. A revert merges the state before the commit into the branch, with the state after the
+commit as the base; a cherry-pick merges the other way round. A restore merges the wanted state, with the branch itself
+as the base, so that nothing is left to decide. History stays as it is.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ REVERTED, PICKED, RESTORED, UNCHANGED = "reverted", "cherry_picked", "restored",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Author:
-    """Who does it, and why."""
+    """The author of the new commit, and the message."""
 
     actor: str | None = None
     message: str | None = None
@@ -46,7 +46,7 @@ class Author:
 def revert_commit(
     repository: Repository, commit_id: str, branch: str, *, terms: Terms, author: Author, dry_run: bool = False
 ) -> MergeResult:
-    """Take back what a commit of the branch changed, and keep what was changed since."""
+    """Revert the changes of a commit of the branch, and keep later changes."""
     commit = repository.commit(commit_id)
     after, before = repository.at(commit), _parent_state(repository, commit)
     txn = _transaction(repository, branch, "revert", author, f"revert {_named(commit)}")
@@ -96,9 +96,9 @@ def _merge_states(
 def restore_graph(
     repository: Repository, target: Target, branch: str, *, author: Author, dry_run: bool = False
 ) -> RestoreResult:
-    """Make a branch show what another state shows: rows and schema, as one commit.
+    """Bring a branch to the rows and schema of another state, as one commit.
 
-    A target of another branch becomes the second parent, so that a later merge knows that both are the same there.
+    A target of another branch becomes the second parent, so that a later merge finds both equal there.
     """
     wanted = repository.resolve(target)
     txn = _transaction(repository, branch, "restore", author, f"restore {_shown(target)}")
@@ -121,7 +121,7 @@ def restore_graph(
 
 
 def _whole(plan: MergePlan, ours: ManifestState) -> MergePlan:
-    """What is written meanwhile would not be of the state that was asked for."""
+    """The plan, requiring that no table has moved: rows written meanwhile are not of the requested state."""
     return replace(plan, requirements=[Unmoved(key) for key in sorted(ours.tables)])
 
 
@@ -129,7 +129,7 @@ def restore_rows(
     repository: Repository, target: Target, branch: str, ids: Mapping[str, Sequence[IdValue] | None], *, author: Author,
     dry_run: bool = False,
 ) -> RestoreResult:  # fmt: skip
-    """Make some types, or some entities of them, what they were. They are checked like any other write."""
+    """Restore some types, or some entities of them, to an earlier state. They are validated like any other write."""
     wanted = repository.resolve(target)
     txn = _transaction(repository, branch, "restore", author, f"restore {', '.join(ids)} of {_shown(target)}")
     deltas = {}
@@ -154,7 +154,7 @@ def restore_rows(
 
 
 def _back(txn: WriteTxn, wanted: ManifestState, entity: EntityType, ids: Sequence[IdValue] | None) -> TableDelta:
-    """What makes a table, or some of its rows, what they were."""
+    """The delta that restores a table, or some of its rows."""
     there = {t.type_id: t for t in txn.store.catalog(wanted.schema_hash).entity_types}.get(entity.type_id)
     if there is None:
         raise InvalidArgument(
@@ -190,7 +190,7 @@ def _transaction(repository: Repository, branch: str, kind: str, author: Author,
 
 
 def terms_of(strategy: Strategy, *, property_level: bool) -> Terms:
-    """How rows are decided that were changed since."""
+    """How to decide about rows that were changed since."""
     return Terms(Decisions.of(strategy), property_level)
 
 

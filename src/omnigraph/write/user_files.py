@@ -1,6 +1,6 @@
 """Whole files that users name, on this machine and on object stores: read as text, written so that they appear whole.
 
-Where they lie is decided by `inputs/locations.py`, for what is read and for what is written.
+`inputs/locations.py` resolves their location, for reading and for writing.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def join_path(directory: UserPath, *names: str) -> str:
 
 
 def require_writable(path: UserPath) -> None:
-    """Refuse a place where no file can be written, as far as that can be known before: it costs no request."""
+    """Refuse a place where no file can be written, as far as that is known without a request."""
     name = os.fspath(path)
     place = locate(name)
     if _is_local(place):
@@ -75,7 +75,7 @@ def require_writable(path: UserPath) -> None:
 
 @contextmanager
 def replacing(path: UserPath, access: S3Access | None = None, *, with_folders: bool = False) -> Iterator[str]:
-    """The path of a local file to write, which takes the place of `path` when it is complete.
+    """The path of a local file to write, which replaces `path` when it is complete.
 
     With `with_folders`, directories that are missing are made. A device is written as it is.
     """

@@ -35,7 +35,7 @@ FIRST_DAY, LAST_DAY = _DATE_DAYS
 
 
 class BadValue(Exception):
-    """Says in a few words why a value does not fit, and which rule it breaks. The caller knows the row."""
+    """Why a value does not fit, in a few words, and which rule it breaks. The caller adds the row."""
 
     def __init__(self, message: str, rule: str = "type") -> None:
         super().__init__(message)
@@ -157,7 +157,7 @@ def _float(scalar: Scalar) -> Callable[[Any], float]:
 
 def _float_of(value: Decimal, scalar: Scalar) -> float:
     """The float that is written as this decimal; a decimal with more digits than a float keeps is refused."""
-    with np.errstate(over="ignore"):  # an infinite one is refused by whoever asks
+    with np.errstate(over="ignore"):  # the caller refuses an infinite one
         found = np.float32(value) if scalar is Scalar.F32 else np.float64(value)
     if np.isfinite(found) and Decimal(str(found)) != value:
         raise BadValue(f"{_shown(str(value))} has more digits than {scalar} keeps")

@@ -1,1 +1,1 @@
-"""Reading input files: where they lie, how they are written, and their rows with the number of each."""
+"""Reading input files: their location, their format, and their rows with the number of each."""

@@ -1,4 +1,4 @@
-"""How the rows of a source say what happened to a key: change data capture, by columns or by a known format."""
+"""Change data capture: what the rows of a source do to their keys, by columns or by a known format."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _META = {
 class Cdc:
     """Change events: what each row does to its key, and which of several events of a key is the last.
 
-    `op` names the column of the operation. Its values in `delete` delete, those in `ignore` are skipped; `upsert`
-    lists all others that are known, and is empty where every other value upserts. `sequence` names a column of
-    integers, dates or times; `a.b` is a member of a struct. A `preset` (`debezium`, `delta`) knows all of this.
-    `partial` keeps, of rows that exist, the values of properties that the source has no column for.
+    `op` names the column of the operation. Its values in `delete` delete, those in `ignore` are skipped; `upsert` lists
+    all others that are accepted, and is empty where every other value upserts. `sequence` names a column of integers,
+    dates or times; `a.b` is a member of a struct. A `preset` (`debezium`, `delta`) sets all of this. `partial` keeps,
+    of rows that exist, the values of properties that the source has no column for.
     """
 
     op: str | None = None
@@ -75,13 +75,13 @@ class Cdc:
         )
 
     def is_meta(self, name: str) -> bool:
-        """Whether a column tells of the event and not of the row."""
+        """Whether a column describes the event and not the row."""
         if self.preset is None:
             return name in (self.op, self.sequence)
         return name in _META[self.preset] or name == self.sequence or (self.preset == DEBEZIUM and name[:2] == "__")
 
     def meaning(self, op: str | None) -> str | None:
-        """`UPSERT`, `DELETE`, an empty text for an event to skip, None for one that is not known."""
+        """`UPSERT`, `DELETE`, an empty text for an event to skip, None for an unknown operation."""
         if op in self.ignore:
             return ""
         if op in self.delete:

@@ -1,4 +1,4 @@
-"""How a CSV file is written: what the caller says, and what the first bytes of the file say where it is safe."""
+"""The dialect of a CSV file: the caller's options, and what can safely be sniffed from its first bytes."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _MARKS = (  # the longer ones first: that of UTF-32 begins like that of UTF-16
 
 @dataclass(frozen=True, slots=True)
 class CsvDialect:
-    """How a CSV file is written. An empty field is null, as the `null_values` are; in quotes they are text.
+    """The dialect of a CSV file. An empty field is null, as the `null_values` are; in quotes they are text.
 
     Without a `delimiter` or an `encoding` the file's first bytes decide: `sniffed`. A quote inside quotes is doubled,
-    or stands behind `escape`. Without a header, columns are called `names`, or `_c0`, `_c1` ... `quote` may be empty:
-    then no sign is special but the delimiter. `date_format` and `datetime_format` are patterns of `strptime`.
+    or follows `escape`. Without a header, columns are called `names`, or `_c0`, `_c1` ... `quote` may be empty: then no
+    character is special but the delimiter. `date_format` and `datetime_format` are patterns of `strptime`.
     """
 
     delimiter: str | None = None
@@ -132,7 +132,7 @@ def _encoding(head: bytes) -> str:
 
 
 def _delimiter(head: str, dialect: CsvDialect) -> str:
-    """The sign that splits the first line and most of the sample alike; a comma wherever there is doubt."""
+    """The character that splits the first line and most of the sample alike; a comma wherever there is doubt."""
     quote = re.escape(dialect.quote)
     text = re.sub(f"{quote}[^{quote}]*{quote}", "", head) if quote else head
     lines = [line for line in text.lstrip("\ufeff").splitlines()[:_SAMPLE_LINES] if line.strip()]

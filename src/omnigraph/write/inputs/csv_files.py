@@ -1,4 +1,4 @@
-"""The one reader of CSV. All values are text: what they mean is decided by the property that they are for."""
+"""The one reader of CSV. All values are text: the property of a column decides how they are parsed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _HINT = "a value that holds the delimiter or a line end stands in quotes"
 def csv_tables(
     opened: Callable[[], Any], dialect: CsvDialect, path: str, found: Findings, block_bytes: int | None = None
 ) -> Iterator[tuple[pa.Table, Sequence[int]]]:
-    """The rows of a file and the line of each. Rows that are torn are noted and left out."""
+    """The rows of a file and the line of each. Torn rows are noted and left out."""
     dialect = dialect_of_file(opened, dialect, path)
     with opened() as stream:
         for block in _one_ahead(_read_blocks(stream, dialect, path, block_bytes or BLOCK_BYTES)):
@@ -38,7 +38,7 @@ def csv_tables(
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """The rows of some records with the line of each, and what is wrong with others. No table: no header yet."""
+    """The rows of some records with the line of each, and the errors of others. No table: no header yet."""
 
     table: pa.Table | None
     lines: Sequence[int]
@@ -84,7 +84,7 @@ def csv_columns(opened: Callable[[], Any], dialect: CsvDialect, path: str = "the
 
 
 def dialect_of_file(opened: Callable[[], Any], dialect: CsvDialect, path: str) -> CsvDialect:
-    """The dialect with the delimiter and the encoding that the file begins with."""
+    """The dialect with the delimiter and the encoding sniffed from the beginning of the file."""
     if dialect.delimiter is not None and dialect.encoding is not None:
         return dialect
     with opened() as stream:
@@ -92,7 +92,7 @@ def dialect_of_file(opened: Callable[[], Any], dialect: CsvDialect, path: str) -
 
 
 def _blocks(stream: Any, dialect: CsvDialect, path: str, block_bytes: int) -> Iterator[Records]:
-    """The records of a file, some megabytes at once."""
+    """The records of a file, some megabytes at a time."""
     rest, line = b"", 1
     for piece in utf8_pieces(stream, dialect.encoding or UTF_8, block_bytes):
         block = rest + piece if rest else piece
@@ -134,7 +134,7 @@ def _torn_header(records: Records, path: str) -> DataError:
 
 
 def _first_record(data: bytes, dialect: CsvDialect) -> tuple[list[str], int]:
-    """The values of the first record that is not blank, and how many bytes it takes with what stands before it."""
+    """The values of the first record that is not blank, and its length in bytes with everything before it."""
     limit = csv.field_size_limit(MAX_RECORD_BYTES * 2)
     size = 0
 
@@ -172,7 +172,7 @@ def _parsed(
         return kinds.empty_table().rename_columns(names), []
     table = pacsv.read_csv(
         pa.BufferReader(records.data),
-        # One thread: only then rows that are torn have numbers. Several are not faster, as all columns stay text.
+        # One thread: only then torn rows have numbers. Several are not faster, as all columns stay text.
         read_options=pacsv.ReadOptions(
             block_size=len(records.data) + 1, use_threads=False, column_names=kinds.names,
         ),

@@ -1,8 +1,8 @@
-"""Records of CSV with the line of each, before pyarrow parses them: what would end its reading is cut out here.
+"""Splitting CSV into records with the line of each, without the records on which pyarrow would stop.
 
 An opening quote whose closing quote is missing, or is followed by anything but a delimiter or a line end, tears its
-line only: reading goes on at the next one. A record with bytes that are no text is torn too. Positions of quotes and
-line ends are found for a whole block at once, so that clean files cost little.
+line only: reading goes on at the next one. A record with bytes that cannot be decoded is torn too. Positions of quotes
+and line ends are found for a whole block at once, so that clean files cost little.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ import numpy as np
 from omnigraph.write.inputs.csv_dialect import UTF_8, CsvDialect
 
 MAX_RECORD_BYTES = 64 << 20
-"""A quoted value that goes on for longer was never closed."""
+"""A quoted value longer than this was never closed."""
 _LF, _CR = ord("\n"), ord("\r")
 _MARK = "\ufeff"
 _NO_TEXT = "\udcff"
-"""Stands for bytes that an encoding does not know: a surrogate, which is no UTF-8 either."""
+"""Stands for bytes that an encoding cannot decode: a surrogate, which is not valid UTF-8 either."""
 _OPEN = "a quoted value is not closed, or text follows its closing quote"
 _OPEN_HINT = "close the quote; a quote inside a quoted value is written twice"
 _BYTES_HINT = "if the file has another encoding, name it: encoding latin-1, cp1252, utf-16 ..."
 _TEXT_BYTES = 1 << 15
-"""Bytes that are decoded at once to see whether they are text: room for all of a block is not made at each bad byte."""
+"""Bytes that are decoded at once to check them, so that a bad byte does not cost memory for its whole block."""
 Span = tuple[int, int]
 Reasons = dict[int, tuple[str, str]]
-"""What is wrong with records, by number: a message and a hint."""
+"""Errors of records, by number: a message and a hint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class TornRecord:
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """The whole records of a block. `lines` has the line of each that `data` holds; `used` are the bytes behind us."""
+    """The whole records of a block. `lines` has the line of each in `data`; `used` is the number of bytes consumed."""
 
     data: bytes
     lines: Any
@@ -59,7 +59,7 @@ codecs.register_error("omnigraph-no-text", lambda error: (_NO_TEXT, getattr(erro
 
 
 def utf8_pieces(stream: Any, encoding: str, size: int) -> Iterator[bytes]:
-    """The bytes of a stream in UTF-8, without a byte order mark. Those that are no text are no UTF-8 afterwards."""
+    """The bytes of a stream in UTF-8, without a byte order mark. Bytes that cannot be decoded become invalid UTF-8."""
     plain = codecs.lookup(encoding).name in (UTF_8, "utf-8-sig")
     decoder = None if plain else codecs.getincrementaldecoder(encoding)(errors="omnigraph-no-text")
     is_first = True
@@ -76,7 +76,7 @@ def utf8_pieces(stream: Any, encoding: str, size: int) -> Iterator[bytes]:
 
 
 def split_records(block: bytes, first_line: int, dialect: CsvDialect, *, is_last: bool) -> Records:
-    """The records of a block. One that is not over yet is left for the next block, unless this is the last."""
+    """The records of a block. An unfinished one is left for the next block, unless this is the last."""
     if is_last and not block.endswith(b"\n"):
         block += b"\n"
     signs = np.frombuffer(block, np.uint8)
@@ -109,19 +109,19 @@ def _torn(block: bytes, begins: Any, ends: Any, lines: Any, wrong: Reasons) -> t
 
 
 def _line_ends(block: bytes, signs: Any, is_last: bool) -> Any:
-    """Where lines end: LF, CRLF, or CR alone."""
+    """The positions where lines end: LF, CRLF, or CR alone."""
     found = np.flatnonzero(signs == _LF)
     if b"\r" not in block:
         return found
     returns = np.flatnonzero(signs == _CR)
-    if len(returns) and returns[-1] == len(block) - 1:  # what follows decides
+    if len(returns) and returns[-1] == len(block) - 1:  # the next byte decides
         returns = returns[:-1]
     alone = returns[signs[returns + 1] != _LF]
     return np.sort(np.concatenate((found, alone))) if len(alone) else found
 
 
 def _no_text(block: bytes, ends: Any, used: int, name: str) -> Reasons:
-    """The records with bytes that are no UTF-8. `name` is the encoding that the file has."""
+    """The records with bytes that are not UTF-8. `name` is the encoding of the file."""
     found: Reasons = {}
     if block.isascii():
         return found
@@ -153,7 +153,7 @@ def _kept(block: bytes, begins: Any, ends: Any, is_kept: Any, used: int) -> byte
 def _record_ends(
     block: bytes, signs: Any, lines: Any, dialect: CsvDialect, *, is_closed: bool
 ) -> tuple[Any, list[Span]]:
-    """The line ends outside of quotes, and the lines that quotes tear."""
+    """The line ends outside of quotes, and the lines torn by quotes."""
     quote = dialect.quote.encode()
     escaped = _escaped(block, dialect)
     if len(escaped):
@@ -181,10 +181,10 @@ def _escaped(block: bytes, dialect: CsvDialect) -> Any:
 
 
 class _QuoteScan:
-    """Tells the quotes that open and close values from those that are characters, and finds those that tear a line.
+    """Separates the quotes that open and close values from those that are characters, and finds those that tear a line.
 
-    From a quote that opens a value, every other one opens and closes in turn, doubled ones too. So where the order
-    is broken next is known for both orders beforehand, and only broken places cost a step.
+    From a quote that opens a value, every other one opens and closes in turn, doubled ones too. So the next place where
+    that order is broken is computed beforehand for both orders, and only broken places cost a step.
     """
 
     def __init__(self, signs: Any, quotes: Any, lines: Any, delimiter: int) -> None:
@@ -214,7 +214,7 @@ class _QuoteScan:
         return self._quotes[is_mark]
 
     def run(self, is_closed: bool) -> None:
-        """Look at all quotes. Not `is_closed`: a value that is open at the end may go on."""
+        """Classify all quotes. Not `is_closed`: a value that is open at the end may go on."""
         first, count = 0, len(self._quotes)
         while first < count:
             if not self._begins[first]:  # a character of a value without quotes
@@ -243,13 +243,13 @@ class _QuoteScan:
         return int(faults[at]) if at < len(faults) else len(self._quotes)
 
     def _opening(self, at: int) -> int:
-        """The quote that opens the value in which a quote of the same order stands."""
+        """The quote that opens the value that contains a quote of the same order."""
         while not self._begins[at]:
             at -= 2
         return at
 
     def _tear(self, opening: int) -> int | None:
-        """Leave out the line of an opening quote, from the begin of its record. The first quote behind it."""
+        """Leave out the line of an opening quote, from the start of its record. Returns the first quote after it."""
         at = int(self._lines.searchsorted(self._quotes[opening]))
         if at == len(self._lines):
             return None
@@ -262,7 +262,7 @@ class _QuoteScan:
         return int(high)
 
     def _record_begin(self, opening: int) -> int:
-        """Where the record of an opening quote begins: earlier values of it may hold line ends."""
+        """The start of the record of an opening quote: earlier values of it may hold line ends."""
         while True:
             line = int(self._lines.searchsorted(self._quotes[opening]))
             if not line:

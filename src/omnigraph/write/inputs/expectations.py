@@ -1,4 +1,4 @@
-"""Rules that a source expects of its rows: conditions in Spark SQL, and what happens to a row that breaks one."""
+"""Expectations about the rows of a source: conditions in Spark SQL, and what happens to a row that breaks one."""
 
 from __future__ import annotations
 

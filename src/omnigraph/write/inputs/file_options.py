@@ -1,4 +1,4 @@
-"""How the files of a load are written: the keywords of `Graph.load` and of the command line as one value."""
+"""Options of the files of a load: the keywords of `Graph.load` and of the command line as one value."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from omnigraph.write.inputs.csv_dialect import CsvDialect
 class FileOptions:
     """Options of files: those of `pipeline.Files`, which names them for one source.
 
-    `columns` maps properties (or `from`, `to`, `id`) to columns; columns it does not name are left out. The others say
-    how CSV is written: `CsvDialect`. A delimiter and an encoding that are not named are sniffed.
+    `columns` maps properties (or `from`, `to`, `id`) to columns; columns it does not name are left out. The others
+    describe CSV: `CsvDialect`. A delimiter and an encoding that are not named are sniffed.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -34,7 +34,7 @@ class FileOptions:
 
     @property
     def dialect(self) -> CsvDialect:
-        """How CSV files are written."""
+        """The dialect of the CSV files."""
         return CsvDialect(
             self.delimiter, self.quote, self.escape, self.header, self.names, self.null_values, self.encoding,
             self.date_format, self.datetime_format,
@@ -42,11 +42,11 @@ class FileOptions:
 
     @property
     def of_csv(self) -> tuple[str, ...]:
-        """The names of the options that only CSV has, where they are not those of a plain file."""
+        """The names of the CSV options that differ from the defaults."""
         return tuple(f.name for f in fields(self) if f.name != "columns" and getattr(self, f.name) != f.default)
 
     def as_dict(self) -> dict[str, Any]:
-        """The options by name, as `Files` takes them."""
+        """The options by name, as arguments of `Files`."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
     def require_format(self, path: str, format: str) -> None:

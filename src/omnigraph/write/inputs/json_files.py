@@ -1,4 +1,4 @@
-"""JSON that is not one object per line: an array of objects, or objects one after another, laid out as one likes.
+"""Reading JSON that is not one object per line: an array of objects, or objects one after another, in any layout.
 
 Read as a stream of objects, so that memory holds one of them and not the file. Rows are counted from 1.
 """
@@ -23,7 +23,7 @@ _BLANK = " \t\r\n"
 def json_objects(stream: Any, path: str, found: Findings) -> Iterator[tuple[int, dict[str, Any]]]:
     """The objects of a file with their numbers. An element that is no object is noted and left out.
 
-    After text that is no JSON nothing can be read any more: that is a `DataError`.
+    After text that is not JSON nothing more can be read: that raises a `DataError`.
     """
     text = _Text(stream, path)
     in_array = text.take_if("[")
@@ -62,7 +62,7 @@ class _Text:
                          hint="the file holds an array of objects, or objects one after another")  # fmt: skip
 
     def _more(self) -> bool:
-        """Read on, as much as there is already: an object of any size is tried a few times only."""
+        """Read on, as much as there is already: so an object of any size is parsed a few times only."""
         if self._is_over:
             return False
         data = self._stream.read(max(_CHUNK, len(self._text) - self._at))
@@ -75,7 +75,7 @@ class _Text:
         return True
 
     def _skip_blank(self) -> str:
-        """The next sign that is not blank; nothing at the end."""
+        """The next character that is not blank; empty at the end."""
         while True:
             while self._at < len(self._text):
                 sign = self._text[self._at]
@@ -118,7 +118,7 @@ class _Text:
             return piece
 
     def _may_be_cut(self, error: json.JSONDecodeError) -> bool:
-        """Whether the value may be right and not read to its end."""
+        """Whether the value may be valid but not read to its end."""
         return error.msg.startswith("Unterminated string") or error.pos >= len(self._text) - _LONGEST_SIGN
 
     def _require_bounded(self, row: int) -> None:

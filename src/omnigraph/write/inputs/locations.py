@@ -1,4 +1,4 @@
-"""Where the files of users lie: paths, directories, patterns and URIs, on this machine and on object stores."""
+"""Locations of users' files: paths, directories, patterns and URIs, on this machine and on object stores."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Location:
     base: str = ""
 
     def uri(self, path: str) -> str:
-        """How a path of the same filesystem is named by users."""
+        """The URI or path by which users name a path of the same filesystem."""
         if not self.root:
             return os.path.abspath(path)
         return f"{self.root}/{path.removeprefix(self.base).lstrip('/')}"
@@ -68,7 +68,7 @@ def require_path(item: str) -> None:
 
 
 def is_absolute(item: str) -> bool:
-    """Whether a path means the same wherever it is used."""
+    """Whether a path means the same in every working directory."""
     return is_uri(item) or os.path.isabs(item)
 
 
@@ -109,7 +109,7 @@ def _reaching(scheme: str, root: str) -> Iterator[None]:
 
 @contextmanager
 def readable(path: str) -> Iterator[None]:
-    """Errors of reading a file as errors about that file. What only the network did may be tried again."""
+    """Raise errors of reading a file as errors about that file. Network errors are marked as worth a retry."""
     try:
         yield
     except OmnigraphError:
@@ -127,13 +127,13 @@ def readable(path: str) -> Iterator[None]:
 
 
 def reason_of(error: BaseException) -> str:
-    """Why a file could not be read or written, in the words of the system where it is the system that refused."""
+    """Why a file could not be read or written, in the system's words where the system refused."""
     number = getattr(error, "errno", None)
     return os.strerror(number) if isinstance(number, int) else first_line(error)
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says, in one line."""
+    """The message of an error, in one line."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
@@ -153,7 +153,7 @@ def expand_paths(paths: Paths, access: S3Access | None = None) -> tuple[str, ...
 
 
 def _files_of(item: str, access: S3Access | None) -> Iterator[str]:
-    """A name that exists is taken as it stands; only others are patterns."""
+    """The files of an item: a name that exists is taken literally; only others are patterns."""
     place = locate(item, access)
     if _kind(place.filesystem, place.path) != pafs.FileType.NotFound:
         yield from map(place.uri, _below(place.filesystem, place.path))
@@ -165,7 +165,7 @@ def _files_of(item: str, access: S3Access | None) -> Iterator[str]:
 
 
 def file_size(item: str) -> int:
-    """The bytes of a file; 0 for one that is not there, which reading it will say."""
+    """The bytes of a file; 0 for one that does not exist, which reading it will report."""
     place = locate(item)
     with readable(item):
         return int(place.filesystem.get_file_info(place.path).size or 0)
@@ -214,14 +214,14 @@ def expand_braces(pattern: str) -> list[str]:
 
 
 def _split(pattern: str) -> tuple[str, list[str]]:
-    """The folder in front of the first wildcard, and the segments from there on."""
+    """The folder before the first wildcard, and the segments from there on."""
     segments = pattern.split("/")
     first = next((i for i, each in enumerate(segments) if _MAGIC.search(each)), len(segments))
     return "/".join(segments[:first]) or ("/" if pattern.startswith("/") else ""), segments[first:]
 
 
 def _matches(filesystem: Any, folder: str, segments: Sequence[str]) -> Iterator[str]:
-    """Files and directories that a pattern names, found one level at a time, and at once below `**`."""
+    """Files and directories that match a pattern, found one level at a time, and at once below `**`."""
     if not segments:
         yield folder
         return
@@ -243,7 +243,7 @@ def _matches(filesystem: Any, folder: str, segments: Sequence[str]) -> Iterator[
 
 
 def _names(name: str, segments: Sequence[str]) -> bool:
-    """Whether a pattern asks for hidden names that begin like this one."""
+    """Whether a pattern matches hidden names that begin like this one."""
     return any(segment[:1] == name[:1] for segment in segments)
 
 

@@ -1,4 +1,4 @@
-"""How far a file is read, in bytes of the file as it lies: of a compressed file, compressed bytes."""
+"""Progress of reading a file, in bytes as stored: of a compressed file, compressed bytes."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _CODECS = {".bz2": "bz2", ".gz": "gzip", ".lz4": "lz4", ".zst": "zstd"}
 
 
 class _CountedStream(io.RawIOBase):
-    """A stream that cannot be asked where it is, with the number of bytes that were read from it."""
+    """A stream that has no position of its own, with the number of bytes that were read from it."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
         self._count = 0
 
     def read(self, size: int = -1) -> bytes:
-        """The next bytes, as many as asked for unless it ends."""
+        """The next bytes, as many as requested unless it ends."""
         data: bytes = self._stream.read(None if size < 0 else size)
         self._count += len(data)
         return data
@@ -29,17 +29,17 @@ class _CountedStream(io.RawIOBase):
         return self._count
 
     def readable(self) -> bool:
-        """It is."""
+        """True."""
         return True
 
     def close(self) -> None:
-        """Close the stream behind it."""
+        """Close the wrapped stream."""
         self._stream.close()
         super().close()
 
 
 class Meter:
-    """The position in a file behind the rows that its reader has handed out. Readers set it, a load asks for it."""
+    """The position in a file after the rows that its reader has returned. Readers set it, a load reads it."""
 
     def __init__(self) -> None:
         self._tell: Callable[[], int] | None = None
@@ -47,7 +47,7 @@ class Meter:
         self._share: tuple[int, int] | None = None
 
     def begin(self) -> None:
-        """Another file is read from now on."""
+        """Begin another file."""
         self._tell, self._position, self._share = None, 0, None
 
     def opened(self, filesystem: Any, path: str) -> Any:
@@ -58,11 +58,11 @@ class Meter:
         return raw if codec is None else pa.CompressedInputStream(raw, codec)
 
     def stand_at(self, position: int) -> None:
-        """Say where the reader is, if it has read further than to what it has handed out."""
+        """Set the reader's position, if it has read further than the rows it has returned."""
         self._tell, self._position = None, position
 
     def passed(self, done: int, total: int) -> None:
-        """Say how many rows or batches of how many are handed out, of a file that is not read in its order."""
+        """Set how many rows or batches of how many are returned, of a file that is not read in its order."""
         self._share = (done, total)
 
     @property
@@ -73,7 +73,7 @@ class Meter:
         return self._position
 
     def position(self, size: int) -> int:
-        """The bytes that are behind the rows handed out, of a file with so many."""
+        """The bytes before the next row to return, of a file with so many."""
         if self._share is None:
             return self.stream_position
         done, total = self._share

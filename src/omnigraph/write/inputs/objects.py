@@ -20,7 +20,7 @@ _OBJECTS = 65_536
 
 
 def object_rows(part: FilePart, found: Findings, meter: Meter | None = None) -> Iterator[Parsed]:
-    """The objects of a file of JSON, some thousands at once. What is no object is noted and left out."""
+    """The objects of a file of JSON, some thousands at once. Values that are no objects are noted and left out."""
     with open_stream(part, meter) as stream:
         objects = json_objects(stream, part.path, found)
         while parsed := list(itertools.islice(objects, _OBJECTS)):
@@ -28,7 +28,7 @@ def object_rows(part: FilePart, found: Findings, meter: Meter | None = None) -> 
 
 
 def row_reader(part: FilePart, entity: EntityType) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """Makes a row of an object: with the names of the mapping, and the values of the folders."""
+    """A function that makes a row of an object, with the names of the mapping and the values of the folders."""
     columns, folders = part.columns, folder_row(part.folders, entity, part.columns)
     if columns:
         return lambda row: {name: row[column] for name, column in columns.items() if column in row} | folders

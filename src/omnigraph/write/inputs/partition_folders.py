@@ -1,4 +1,4 @@
-"""Columns that stand in the names of folders: `country=NO/year=2024/part-0.parquet`, as Hive and Spark write them."""
+"""Columns in the names of folders: `country=NO/year=2024/part-0.parquet`, as Hive and Spark write them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def with_folders(table: pa.Table, folders: Folders) -> pa.Table:
 
 
 def folder_row(folders: Folders, entity: EntityType, columns: Mapping[str, str]) -> dict[str, Any]:
-    """What folders add to a row of JSON, by property: text is read as its property wants it."""
+    """The values that folders add to a row of JSON, by property: text is parsed as its property's type."""
     values, kinds = dict(folders), {prop.name: prop.type for prop in entity.properties}
     found: dict[str, Any] = {}
     for name, column in columns.items() if columns else ((each, each) for each in values):

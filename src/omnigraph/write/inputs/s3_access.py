@@ -18,7 +18,7 @@ _HADOOP = "fs.s3a."
 
 @dataclass(frozen=True, slots=True)
 class S3Access:
-    """Settings for S3 that are used where the environment has none. The secret ones are not in its text."""
+    """Settings for S3 that are used where the environment has none. Its text form omits the secret ones."""
 
     access_key: str | None = field(default=None, repr=False)
     secret_key: str | None = field(default=None, repr=False)
@@ -64,7 +64,7 @@ def s3_filesystem(bucket: str, access: S3Access | None) -> Any:
 
 
 def filesystem_arguments(access: S3Access | None, env: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """What `pyarrow.fs.S3FileSystem` is made with."""
+    """The arguments for `pyarrow.fs.S3FileSystem`."""
     given, access = s3_options(env), access or S3Access()
     arguments: dict[str, Any] = {}
     keys = (given.get("aws_access_key_id"), given.get("aws_secret_access_key"), given.get("aws_session_token"))
@@ -93,5 +93,5 @@ def _region_of(bucket: str) -> str:
 
 @lru_cache(maxsize=16)
 def _filesystem(arguments: tuple[tuple[str, Any], ...], _process: int) -> Any:
-    """A client of S3 does not survive a fork, so each process has its own."""
+    """A client of S3; one per process, because it does not survive a fork."""
     return pafs.S3FileSystem(**dict(arguments))

@@ -1,4 +1,4 @@
-"""Files of one type as a source of a load, with everything there is to say about how they are written."""
+"""Files of one type as a source of a load, with all options of their format."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from omnigraph.write.inputs.tables import FORMATS, FilePart
 class Files:
     """Files of one format that hold rows of one type, or envelope rows of any type (`type_name` None).
 
-    `columns` maps a property (or `from`, `to`, `id`) to the column that holds it; unnamed ones keep their name.
-    Folders such as `country=NO` are columns too, unless `partitions` is False. `where` is a condition in Spark SQL
-    over the columns of the files, `cast` maps properties to types of Spark SQL. With `cdc` rows are events that upsert
-    or delete. `expect` are rules over the same columns. `unknown` (`ignore`, `refuse`, `add`) decides about columns
-    that the type does not have, whatever the load says. The options from `delimiter` on say how CSV files are written:
+    `columns` maps a property (or `from`, `to`, `id`) to the column that holds it; unnamed ones keep their name. Folders
+    such as `country=NO` are columns too, unless `partitions` is False. `where` is a condition in Spark SQL over the
+    columns of the files, `cast` maps properties to types of Spark SQL. With `cdc` rows are events that upsert or
+    delete. `expect` are rules over the same columns. `unknown` (`ignore`, `refuse`, `add`) decides about columns that
+    the type does not have, and overrides the load's option. The options from `delimiter` on describe CSV files:
     `CsvDialect`.
     """
 
@@ -69,7 +69,7 @@ class Files:
 
     @property
     def dialect(self) -> CsvDialect:
-        """How its CSV files are written."""
+        """The dialect of its CSV files."""
         return CsvDialect(
             self.delimiter,
             self.quote,
@@ -84,7 +84,7 @@ class Files:
 
     @property
     def place(self) -> str:
-        """What the source is called in reports."""
+        """The name of the source in reports."""
         return f"{self.type_name or 'rows'} from {self.paths[0]}"
 
     @property

@@ -1,4 +1,4 @@
-"""What the name of a file says about its format."""
+"""The format of a file by its name."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _REFUSED = {
 
 
 def kind_of(path: str) -> str:
-    """The format of a file, by its name; JSON lines where the name says nothing. Refuses what cannot be read."""
+    """The format of a file, by its name; JSON lines where the name has no known suffix. Refuses unreadable formats."""
     found = _REFUSED.get(_last_suffix(path))
     if found is not None:
         raise InvalidArgument(f"{path} is {found[0]}, which cannot be loaded", hint=found[1])
@@ -33,7 +33,7 @@ def kind_of(path: str) -> str:
 
 
 def require_suffix(path: str | os.PathLike[str], format: str) -> None:
-    """Refuse a name that says that a file has another format. JSON and JSON lines share their names."""
+    """Refuse a name whose suffix is that of another format. JSON and JSON lines share their suffixes."""
     name = os.fspath(path)
     found = _format_in(name)
     if found is not None and found != (JSONL if format == JSON else format):

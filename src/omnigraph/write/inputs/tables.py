@@ -1,4 +1,4 @@
-"""Rows of input files as tables, each row with its number: one reader for each format, whoever loads."""
+"""Rows of input files as tables, each row with its number: one reader for each format, for every kind of load."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Numbered = tuple[pa.Table, Sequence[int]]
 class FilePart:
     """A part of one file. `begin` and `end` are row groups, stripes or bytes, by format; -1 is the file's end.
 
-    `columns` maps properties to columns of the file; `folders` are columns that stand in the names of its folders.
+    `columns` maps properties to columns of the file; `folders` are columns in the names of its folders.
     """
 
     path: str
@@ -47,7 +47,7 @@ class FilePart:
     access: S3Access | None = None
 
     def text_columns(self, names: Sequence[str]) -> frozenset[str]:
-        """The columns, as `selected` names them, whose values are text that has to be read."""
+        """The columns, as `selected` names them, whose values are text to parse."""
         if self.format == CSV:
             return frozenset(names)
         folders = {name for name, _ in self.folders}
@@ -69,9 +69,9 @@ def open_file(part: FilePart) -> Any:
 
 
 def resolve_part(part: FilePart) -> tuple[FilePart, Mapping[str, str]]:
-    """A part with what its first bytes say where the caller does not, and what of it was sniffed.
+    """A part with options sniffed from its first bytes where the caller gives none, and which of them were sniffed.
 
-    A file called `.json` that begins with an array, or with an object that spreads over lines, is no JSON lines.
+    A file called `.json` that begins with an array, or with an object over several lines, is not JSON lines.
     """
     if part.format == CSV and (part.dialect.delimiter is None or part.dialect.encoding is None):
         with open_stream(part) as stream:
@@ -86,7 +86,7 @@ def resolve_part(part: FilePart) -> tuple[FilePart, Mapping[str, str]]:
 
 
 def tables_of(part: FilePart, found: Findings, meter: Meter | None = None) -> Iterator[Numbered]:
-    """The rows of a part of a file that holds tables, with the columns of its folders. `meter` hears how far it is."""
+    """The rows of a part of a file that holds tables, with the columns of its folders. `meter` gets the position."""
     meter = meter or Meter()
     if part.format == CSV:
         numbered = csv_tables(lambda: open_stream(part, meter), part.dialect, part.path, found)
@@ -94,7 +94,7 @@ def tables_of(part: FilePart, found: Findings, meter: Meter | None = None) -> It
         read = {PARQUET: _parquet, ORC: _orc, ARROW: _arrow}[part.format]
         numbered = _counted(read(part, meter), part.first_row)
     for table, rows in numbered:
-        table.validate(full=True)  # a file may say that bytes are text
+        table.validate(full=True)  # a file may declare bytes as text
         yield with_folders(table, part.folders), rows
 
 

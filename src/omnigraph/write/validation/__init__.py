@@ -1,8 +1,8 @@
-"""The one validator of loads, mutations and merges.                    (rows -> VALIDATE -> stage -> plan -> publish)
+"""The one validator of loads, mutations and merges. (rows -> VALIDATE -> stage -> plan -> publish)
 
-`validate(base, deltas)` takes what a write does to each table, as Arrow, and the state it starts from. It gives back
-every violation up to a limit, and the requirements that make the publisher repeat whatever was read. Cost follows the
-change: the graph is asked only about ids and values that the deltas name, through the indexes of its tables.
+`validate(base, deltas)` takes the delta of a write to each table, as Arrow, and the state it starts from. It returns
+every violation up to a limit, and the requirements that make the publisher repeat the checks that read the graph. The
+cost depends on the change: only ids and values that the deltas name are looked up, through the indexes of the tables.
 """
 
 from __future__ import annotations

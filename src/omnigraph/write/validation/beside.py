@@ -1,7 +1,7 @@
-"""What is wrong beside wrong values: a refused load reports duplicates and lost ends in the same run.
+"""Violations beside wrong values: a refused load reports duplicates and missing ends in the same run.
 
-Rows with a wrong value are left out before rules between rows are judged, so some of these cannot be judged: an edge is
-not wrong because the row of its node is.
+Rows with a wrong value are left out before rules between rows are checked, so some of these cannot be checked: an edge
+is not wrong because the row of its node is.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from omnigraph.write.validation.model import Base, TableDelta
 
 
 def faults_beside(base: Base, deltas: Mapping[str, TableDelta], wrong: Findings) -> list[Violation]:
-    """Violations among the rows that were read whole, as many as a validation reports at most."""
+    """Violations among the rows that were read whole, at most as many as a validation reports."""
     incomplete = {each.type_key for each in wrong}
     return [
         each

@@ -17,7 +17,7 @@ from omnigraph.write.validation.model import Base, TableDelta
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is wrong, and what must still hold when the write is published."""
+    """The violations, and the requirements that must still hold when the write is published."""
 
     violations: tuple[Violation, ...]
     requirements: tuple[Requirement, ...]
@@ -38,9 +38,9 @@ def validate(
     limit: int = DEFAULT_LIMIT,
     progress: Listener | None = None,
 ) -> Verdict:
-    """Judge a write by the rows that will be there after it: values, keys, unique values, endpoints, cardinality.
+    """Check a write by the rows that exist after it: values, keys, unique values, endpoints, cardinality.
 
-    `progress` hears of a step for each table and for each rule between tables.
+    `progress` gets a step for each table and for each rule between tables.
     """
     found = Findings(limit)
     requirements: list[Requirement] = []

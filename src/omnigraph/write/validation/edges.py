@@ -19,7 +19,7 @@ from omnigraph.write.validation.model import Base, TableDelta
 
 _MANY = 200_000
 _FEW_TIMES = 100
-"""Edges that a node may have for it to be worth looking for it among the nodes of the same write."""
+"""Up to this many edges per node, looking up all ends is cheaper than first making them distinct."""
 Deltas = Mapping[str, TableDelta]
 
 
@@ -38,7 +38,7 @@ def ends_of(edge: EdgeType) -> tuple[End, End]:
 
 
 def check_endpoints(base: Base, deltas: Deltas, found: Findings) -> Iterator[Requirement]:
-    """Every edge's ends exist afterwards: among the rows of this write, or in the graph and not removed."""
+    """Check that every edge's ends exist afterwards: among the rows of this write, or in the graph and not removed."""
     columns = [
         (end.node_key, delta.written[end.column])
         for delta in deltas.values()
@@ -60,7 +60,7 @@ def check_endpoints(base: Base, deltas: Deltas, found: Findings) -> Iterator[Req
 def _named_outside(columns: list[tuple[pa.Array | None, pa.ChunkedArray]]) -> list[pa.Array]:
     """Of each column the distinct ids that are not among the nodes of the same write, which are given beside it.
 
-    Long ones side by side, because Arrow lets other threads run.
+    Long columns are processed in parallel, because Arrow releases the interpreter.
     """
     if sum(len(column) for _, column in columns) < _MANY:
         return [_distinct(column, nodes) for nodes, column in columns]
@@ -74,7 +74,7 @@ def _distinct(column: pa.ChunkedArray, nodes: pa.Array | None) -> pa.Array:
     if len(nodes) * _FEW_TIMES < len(column):
         ids = pc.unique(column)
         return ids.filter(pc.invert(pc.is_in(ids, value_set=nodes)))
-    known = pc.is_in(column, value_set=nodes)  # looking ids up is cheaper than commit_queue them
+    known = pc.is_in(column, value_set=nodes)  # looking ids up is cheaper than making them distinct
     return pc.unique(column.slice(0, 0) if pc.all(known).as_py() else column.filter(pc.invert(known)))
 
 
@@ -114,7 +114,7 @@ def _note_missing(deltas: Deltas, node_key: str, missing: pa.Array, found: Findi
 
 
 def check_removed_nodes(base: Base, deltas: Deltas, found: Findings) -> Iterator[Requirement]:
-    """No edge that stays may name a node that goes."""
+    """Check that no remaining edge names a removed node."""
     for delta in deltas.values():
         if isinstance(delta.entity, NodeType):
             removed = _removed_ids(base, delta)
@@ -154,7 +154,7 @@ def _check_incident(
 
 
 def check_cardinality(base: Base, deltas: Deltas, found: Findings) -> Iterator[Requirement]:
-    """Every surviving source whose edges change has as many of them as `@card` allows."""
+    """Check that every surviving source whose edges change has as many of them as `@card` allows."""
     for delta in deltas.values():
         edge = delta.entity
         if isinstance(edge, EdgeType) and (edge.cardinality.min or edge.cardinality.max is not None):

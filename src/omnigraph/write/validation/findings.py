@@ -54,7 +54,7 @@ _REMEDIES = {
     "card": "remove edges of that node first, or change the @card of the schema",
     "syntax": "correct the line, or leave bad rows out as rejects",
 }
-"""What to do about a rule, where nothing better is known."""
+"""The default hint of each rule."""
 
 
 class Findings:
@@ -72,11 +72,11 @@ class Findings:
 
     @property
     def full(self) -> bool:
-        """Whether looking for more is pointless."""
+        """Whether the limit is reached."""
         return len(self._found) >= self._limit
 
     def add(self, violation: Violation) -> None:
-        """One more, unless there are enough."""
+        """Add a violation, unless the limit is reached."""
         if not self.full:
             self._found.append(violation)
 
@@ -84,7 +84,7 @@ class Findings:
         self, rule: str, message: str, entity: Subject, *, places: Places = NOWHERE, index: int | None = None,
         field: str | None = None, value: Any = None, entity_id: str | None = None, hint: str | None = None,
     ) -> None:  # fmt: skip
-        """A violation of a type's rule by the row at `index`."""
+        """Add a violation of a type's rule by the row at `index`."""
         path, row = places.at(index) if index is not None else (None, None)
         self.add(
             Violation(
@@ -94,15 +94,15 @@ class Findings:
         )  # fmt: skip
 
     def places(self, since: int = 0) -> set[Place]:
-        """Where the wrong rows stand."""
+        """The places of the wrong rows."""
         return {(each.path, each.row) for each in self._found[since:]}
 
     def attach_rows(self, since: int, data_of: Callable[[Violation], Mapping[str, Any] | None]) -> None:
-        """Give the violations noted since then the rows that they are about."""
+        """Attach to the violations noted since then the rows that they are about."""
         self._found[since:] = [replace(each, data=data_of(each)) for each in self._found[since:]]
 
     def rows(self, mask: pa.Array | pa.ChunkedArray) -> list[int]:
-        """The first rows where a mask is true, as many as there is room for."""
+        """The first rows where a mask is true, up to the limit."""
         truth = pc.fill_null(mask, False)
         if not pc.any(truth).as_py():
             return []
@@ -123,7 +123,7 @@ def _input(violation: Violation) -> str | None:
 
 
 def raise_first(violations: Sequence[Violation]) -> None:
-    """Nothing when there are none; else an error of the first one's kind that carries all of them."""
+    """Raise an error of the kind of the first violation that carries all of them; nothing if there are none."""
     if not violations:
         return
     first = violations[0]

@@ -21,7 +21,7 @@ _MANY = 100_000
 
 
 def check_keys(base: Base, delta: TableDelta, found: Findings) -> Iterator[Requirement]:
-    """No id twice among the rows; none of the inserted ids may exist."""
+    """Check that no id occurs twice among the rows, and that none of the inserted ids exists."""
     if delta.fresh_ids and not delta.updated.num_rows:
         return
     written = delta.written
@@ -49,7 +49,7 @@ def check_keys(base: Base, delta: TableDelta, found: Findings) -> Iterator[Requi
 
 
 def check_uniques(base: Base, delta: TableDelta, found: Findings) -> Iterator[Requirement]:
-    """No two rows, of this write or of the graph, hold the same values of a unique group. Nulls are never equal."""
+    """Check that no two rows, of this write or of the graph, share the values of a unique group. Nulls never match."""
     for group in delta.entity.uniques:
         yield from _check_unique(base, delta, group, found)
 
@@ -83,7 +83,7 @@ def _check_unique(base: Base, delta: TableDelta, group: tuple[str, ...], found: 
 
 
 def replaced_rows(delta: TableDelta) -> set[Place]:
-    """Where rows stand that a later row of the same id replaces: upserts of edges that have no key of their own."""
+    """Places of rows that a later row of the same id replaces: upserts of edges that have no key of their own."""
     replaced: set[Place] = set()
     if delta.entity.key or delta.entity.kind != "edge" or delta.fresh_ids:
         return replaced

@@ -1,4 +1,4 @@
-"""What the validator is given: a delta per table and the state it applies to."""
+"""The input of the validator: a delta per table and the state it applies to."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from omnigraph.storage.tables import Table
 from omnigraph.versioning.snapshot import TableEntry
 
 Mask = npt.NDArray[np.bool_]
-"""Which rows are meant."""
+"""True for each selected row."""
 Place = tuple[str | None, int | None]
 """A row of the input: its file, and its line or number there."""
 
@@ -35,11 +35,11 @@ class Base(Protocol):
 
 
 class Subject(Protocol):
-    """What violations are about: a type of the graph, or rows that have no type yet."""
+    """The subject of a violation: a type of the graph, or rows that have no type yet."""
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
 
     @property
     def table_key(self) -> str | None:
@@ -48,7 +48,7 @@ class Subject(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where rows stand in the input: for each file (or None), the lines or row numbers of its rows, in order."""
+    """Places of rows in the input: for each file (or None), the lines or row numbers of its rows, in order."""
 
     parts: tuple[tuple[str | None, Sequence[int]], ...] = ()
 
@@ -80,7 +80,7 @@ class Places:
         return Places(tuple(parts))
 
     def outside(self, refused: Iterable[Place]) -> Mask:
-        """Which rows do not stand at any of some places."""
+        """True for the rows that are not at any of some places."""
         by_path: dict[str | None, list[int]] = {}
         for path, row in refused:
             if row is not None:
@@ -112,11 +112,11 @@ def no_ids() -> pa.Array:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableDelta:
-    """What a write does to one table.
+    """The change of one table by a write.
 
     `inserted` rows must be new. `updated` rows replace the row of their id, or are new where there is none. `removed`
-    are ids of rows that go and do not come back. Rows have physical columns; rules that look at more than one row need
-    only those of `needed_columns`, so a delta of a large load leaves the others out and says `fields_checked`.
+    are ids of rows that are deleted and not written again. Rows have physical columns; rules over more than one row
+    need only those of `needed_columns`, so a delta of a large load leaves the others out and sets `fields_checked`.
     """
 
     entity: EntityType
@@ -125,21 +125,21 @@ class TableDelta:
     removed: pa.Array
     places: Places = NOWHERE
     fresh_ids: bool = False
-    """Every inserted id was minted for this write, so none of them can be taken."""
+    """Every inserted id was minted for this write, so none of them can exist."""
     overwrites: bool = False
-    """All rows that the table has go."""
+    """All existing rows of the table are removed."""
     fields_checked: bool = False
 
     @property
     def written(self) -> pa.Table:
-        """The rows that are there afterwards: inserted ones, then updated ones, as `places` counts them."""
+        """The rows that exist afterwards: inserted ones, then updated ones, in the order of `places`."""
         if not self.updated.num_rows:
             return self.inserted
         return pa.concat_tables([self.inserted, self.updated]) if self.inserted.num_rows else self.updated
 
     @property
     def gone(self) -> list[str]:
-        """Ids whose present row, if there is one, is no longer there: updated and removed ones."""
+        """Ids whose present row, if there is one, is removed: updated and removed ones."""
         found: list[str] = self.updated["id"].drop_null().to_pylist() + self.removed.to_pylist()
         return found
 
@@ -152,7 +152,7 @@ def column_of(entity: EntityType, name: str) -> str:
 
 
 def needed_columns(entity: EntityType) -> list[str]:
-    """The columns that rules over more than one row look at."""
+    """The columns that rules over more than one row read."""
     ends = ["src", "dst"] if isinstance(entity, EdgeType) else []
     uniques = [column_of(entity, name) for group in entity.uniques for name in group]
     return list(dict.fromkeys(["id", *ends, *uniques]))
