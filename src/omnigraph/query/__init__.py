@@ -1,6 +1,6 @@
 """The `.gq` query language: text in, IR out. (text -> parser -> ast -> typecheck -> lower -> ir)
 
-What reads text is loaded when it is first used: programs that ask nothing need no grammar.
+The parser is imported on first use: programs that run no query do not load the grammar.
 """
 
 from __future__ import annotations

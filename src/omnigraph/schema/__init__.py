@@ -1,6 +1,6 @@
 """The `.pg` schema language: text in, `Catalog` out. (text -> parser -> ast -> checks -> catalog)
 
-What reads text is loaded when it is first used: tasks have catalogs, and no need of a grammar.
+The parser is imported on first use: tasks receive catalogs and do not load the grammar.
 """
 
 from __future__ import annotations
