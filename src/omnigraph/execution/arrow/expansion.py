@@ -90,7 +90,7 @@ class IndexedExpansion:
         return rows, found + self._far.offset, edges + self._data.edges[self._edge.name].offset
 
     def _looked_up(self, near: str, far: str, ids: pa.Array) -> Arcs:
-        """Look up edges whose `near` end is one of some nodes: the node, the place of the other end, and of the edge."""
+        """Look up edges with `near` ends among some nodes: the node, the place of the other end, and of the edge."""
         edges = self._data.loaded(self._edge)
         if not len(ids):
             return Arcs(*(np.empty(0, np.int64) for _ in range(3)))

@@ -79,7 +79,7 @@ class LoadedTable:
             return self._asked[name] > patience
 
     def take(self, name: str, places: Ints) -> pa.Array:
-        """Return a column at some places (none negative). A few rows of a large table are fetched; others are loaded."""
+        """Return a column at some places (none negative). A few rows of a large table are fetched, many loaded."""
         few = len(places) <= min(_FEW, self.count // _MANY)
         # Loading a column of a small table costs hardly more than one fetch.
         patience = min(_PATIENCE, self.count // _ROWS_PER_FETCH)

@@ -186,7 +186,7 @@ class Scanner:
         return self._decided(chosen, node, by_index=True) if chosen else None
 
     def _by_index(self, known: list[Said], node: NodeType) -> list[Said]:
-        """Return the conditions that an index answers with less reading than their columns. Those in memory use none."""
+        """Return the conditions that an index answers with less reading than their columns. Loaded ones need none."""
         loaded = self._data.loaded(node)
         cold = [each for each in known if not loaded.is_loaded(*self._columns(node, (each[0],)))]
         chosen = [cold[i] for i in by_index(loaded.table, [found for _, found in cold])] if cold else []
