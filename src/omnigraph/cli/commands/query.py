@@ -1,4 +1,4 @@
-"""`query`, `lint` and `explain`: questions to a graph, and what is wrong with them."""
+"""`query`, `lint` and `explain`: run queries on a graph, and check or explain them."""
 
 from __future__ import annotations
 

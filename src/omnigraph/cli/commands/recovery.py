@@ -1,4 +1,4 @@
-"""`recovery list`, `run`, `discard` and `audit`: writes whose writer died half-way."""
+"""`recovery list`, `run`, `discard` and `audit`: unfinished writes of crashed writers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`revert`, `cherry-pick` and `restore`: ways back that are commits themselves."""
+"""`revert`, `cherry-pick` and `restore`: new commits that take back, repeat or restore others."""
 
 from __future__ import annotations
 
