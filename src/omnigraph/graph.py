@@ -235,8 +235,8 @@ class Graph:
     ) -> MergeResult:  # fmt: skip
         """Take back what a commit of a branch changed, as a new commit; what was changed since stays.
 
-        Entities that were changed again are conflicts, which `strategy` decides: `ours` keeps them, `theirs` takes them
-        back all the same. `dry_run` only tells.
+        Entities that were changed again are conflicts, which `strategy` decides: `ours` keeps them, `theirs` reverts
+        them too. `dry_run` only reports.
         """
         return self.service.call(
             RevertCommit(

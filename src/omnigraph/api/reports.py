@@ -134,7 +134,7 @@ class TableStats:
 class GraphStats:
     """A graph. `history_depth` counts the commits of the branch, `history_files` those archived out of the manifest.
 
-    `garbage_bytes` is None unless it was asked for.
+    `garbage_bytes` is None unless requested.
     """
 
     branch: str

@@ -27,7 +27,7 @@ _MAX_MESSAGE = 2_000
 def show_value(value: Any, width: int = 60) -> str:
     """A value in a message: cut to `width`, whatever it is. Huge numbers and deep nesting are no obstacle.
 
-    >>> shown("Ann"), shown([1, [2]]), shown("x" * 99, 12)
+    >>> show_value("Ann"), show_value([1, [2]]), show_value("x" * 99, 12)
     ("'Ann'", '[1, [2]]', "'xxxxxxxx...")
     """
     text = repr(value) if isinstance(value, str | bytes) and len(value) <= width else _BRIEF.repr(value)

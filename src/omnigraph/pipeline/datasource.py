@@ -76,7 +76,7 @@ class OmnigraphSource(DataSource):  # type: ignore[misc]
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """A reader of the change feed."""
-        if not self._is_feed:  # Spark requests the columns before it tells that the query is a stream
+        if not self._is_feed:  # Spark requests the columns before it reports that the query is a stream
             raise InvalidArgument("a stream reads the change feed", hint='add option("changes", "true")')
         return ChangesStreamReader(ChangeScan.of(self._feed_options(), schema))
 

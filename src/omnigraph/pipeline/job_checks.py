@@ -19,7 +19,7 @@ from omnigraph.write.rows import known_fields
 
 
 def validate(job: Job, graph: Graph, *, with_s3: bool = True) -> list[str]:
-    """Raise the errors of a job that are known before it runs.
+    """Return the errors of a job that can be found before it runs.
 
     Without `with_s3`, files on S3 are not checked: only the session may have their credentials.
     """

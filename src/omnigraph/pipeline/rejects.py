@@ -19,7 +19,7 @@ def row_data(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_row(violation: Violation, first: int, batch: pa.RecordBatch) -> Mapping[str, Any] | None:
-    """Add the row to a violation in a batch whose first row has the number `first`; None if it is in another batch."""
+    """Return the row of a violation in a batch whose first row has the number `first`; None if it is elsewhere."""
     index = None if violation.row is None else violation.row - first
     if index is None or not 0 <= index < batch.num_rows:
         return None

@@ -49,7 +49,7 @@ class Exclusion:
 
 @dataclass(frozen=True, slots=True)
 class Restaged:
-    """A split without the rows, and the rows where they were asked for."""
+    """A split without the rows, and the rows if they are wanted."""
 
     staged: StagedSplit
     rows: RowData = field(default_factory=dict)
@@ -62,7 +62,7 @@ Run = Callable[[Callable[[StageJob, Exclusion], Restaged], Sequence[Exclusion]],
 def exclude(
     staged: dict[int, StagedSplit], excluded: Excluded, run: Run, returns_rows: Callable[[int], bool]
 ) -> RowData:
-    """Replace the staged splits that hold some rows by splits without them; return the rows that were asked for.
+    """Replace the staged splits that hold some rows by splits without them; return the rows that are wanted.
 
     `returns_rows` returns whether the rows of a split, given by number, are wanted. Raises the error of a split.
     """

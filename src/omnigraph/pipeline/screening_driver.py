@@ -136,7 +136,7 @@ def _base_splits(txn: WriteTxn, mode: str, gathered: Gathered) -> Iterator[BaseS
 
 
 def grouped_fragments(rows: Mapping[int, int]) -> Iterator[tuple[int, ...]]:
-    """Group adjacent fragments for a task each; they are given with their numbers of rows."""
+    """Yield groups of adjacent fragments, one for each task; `rows` has the number of rows of each fragment."""
     group: list[int] = []
     total = 0
     for fragment_id, count in rows.items():

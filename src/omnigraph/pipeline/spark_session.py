@@ -166,7 +166,7 @@ def _name(conf: SparkConf, app_name: str | None, *, is_submitted: bool) -> None:
 
 
 class _QuickStart:
-    """Make a JVM launched here optimise only code that runs ten times as often as usual.
+    """Raise the optimisation threshold of a JVM launched here tenfold.
 
     Spark's start and its first job run much code a few times: compiling it takes a third of their processor time.
     """

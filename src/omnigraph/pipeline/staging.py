@@ -132,7 +132,7 @@ class Checks:
     def quarantine(
         self, entity: Subject, rule: Expectation, places: Places, rows: Sequence[tuple[int, str | None]]
     ) -> None:
-        """Describe rows that a rule drops, given by their numbers and as JSON."""
+        """Describe rows that an expectation drops, given by their numbers and as JSON."""
         for index, body in rows:
             path, row = places.at(index)
             text = f"{entity.name}: the row does not meet the expectation {rule.name!r}: {rule.rule}"

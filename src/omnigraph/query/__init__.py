@@ -26,7 +26,7 @@ __all__ = ["bind_params", "compile_file", "compile_query", "lint_queries", "pars
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public name from the module it lives in."""
+    """Import a public name from its module."""
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,7 +2,7 @@
 
 Types and properties keep their identity by name, or by `@rename_from` where the name is new. Identity decides what is
 carried over. What was dropped softly and is declared again, of the same shape, is restored with its rows, unless it is
-asked for afresh. Pure: what a graph still holds is asked of `Kept`, and data is looked at by the apply.
+named in `fresh`. Pure: `Kept` provides the dropped rows of a graph, and the apply reads data.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def _matches(kind: str, old: Mapping[str, EntityType], new: Mapping[str, EntityT
 
 
 class _Planner:
-    """One comparison: what is asked for, what the graph still holds, and what comes back."""
+    """One comparison: the options, the dropped rows of the graph, and the restored types."""
 
     def __init__(self, mint: Mint, options: MigrationOptions, kept: Kept) -> None:
         self._mint = mint
