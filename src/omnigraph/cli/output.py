@@ -1,6 +1,7 @@
-"""What goes to stdout and stderr. Only results go to stdout, so that it can always be parsed.
+"""Output to stdout and stderr.
 
-Colours appear on a terminal only, and only there tables are cut to its width: elsewhere a line has all of every value.
+Only results go to stdout, so that it can always be parsed. Colours appear on a terminal only, and only there tables are
+cut to its width: elsewhere a line has all of every value.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ _MAX_MESSAGE = 2_000
 
 
 def show_value(value: Any, width: int = 60) -> str:
-    """A value in a message: cut to `width`, whatever it is. Huge numbers and deep nesting are no obstacle.
+    """Return a value as text for a message, cut to `width`; huge numbers and deep nesting are shortened.
 
     >>> show_value("Ann"), show_value([1, [2]]), show_value("x" * 99, 12)
     ("'Ann'", '[1, [2]]', "'xxxxxxxx...")
@@ -35,7 +35,7 @@ def show_value(value: Any, width: int = 60) -> str:
 
 
 def _printable(text: str) -> str:
-    """A text that can be printed and sent: no halves of surrogate pairs, and of bounded length."""
+    """Return a text that can be printed and sent: no halves of surrogate pairs, and of bounded length."""
     cut = text if len(text) <= _MAX_MESSAGE else f"{text[: _MAX_MESSAGE - 3]}..."
     return cut if cut.isascii() else cut.encode(errors="backslashreplace").decode()
 

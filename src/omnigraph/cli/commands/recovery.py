@@ -42,7 +42,7 @@ def run(
 ) -> None:
     """Resolve every write whose lease has expired: finish it, or withdraw it."""
     where = options.location(uri, store)
-    # Opening for writing resolves too, so what was done is what the audit has gained.
+    # Opening for writing resolves too, so the new rows of the audit are the result.
     before = {row["operation_id"] for row in _audit(options.open_to_read(where))}
     graph = options.open_to_write("recovery run", where, quiet=quiet)
     graph.recovery.run()

@@ -125,7 +125,7 @@ def restore(
 
 
 def print_restored(result: RestoreResult, what: str, *, dry_run: bool, json: bool) -> None:
-    """How many rows of each type were written and removed."""
+    """Print the number of rows of each type that were written and removed."""
     if json:
         print_json(
             {
