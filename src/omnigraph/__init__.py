@@ -1,6 +1,6 @@
 """OmniGraph: a versioned property-graph lakehouse on Lance and Spark.
 
-Names are loaded when they are first used, so that a program which only asks for help does not wait for the engine.
+Names are imported on first use, so that a program which only prints help does not load the engine.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public name from the module it lives in."""
+    """Import a public name from its module."""
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'omnigraph' has no attribute {name!r}")

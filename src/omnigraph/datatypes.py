@@ -1,7 +1,7 @@
 """The value types of both languages, their Arrow form, and the canonical text of a scalar.
 
-`PropertyType` is what a schema says about one property. `canonical_text` is the one renderer behind key-derived ids
-and uniqueness: equal values have equal text, and nothing else does.
+`PropertyType` is the declared type of one property. `canonical_text` is the only text form that key-derived ids and
+uniqueness use: two values have equal text exactly when they are equal.
 """
 
 from __future__ import annotations
@@ -76,26 +76,26 @@ class PropertyType:
 
     @property
     def is_vector(self) -> bool:
-        """True for `Vector(n)`."""
+        """Return whether this is `Vector(n)`."""
         return self.dimension is not None
 
     @property
     def is_enum(self) -> bool:
-        """True for `enum(...)`."""
+        """Return whether this is `enum(...)`."""
         return self.values is not None
 
     @property
     def is_plain_scalar(self) -> bool:
-        """True for anything that can be a key: no list, no vector, no blob."""
+        """Return whether values can be part of a key: no list, no vector, no blob."""
         return not self.is_list and not self.is_vector and self.scalar is not Scalar.BLOB
 
     @property
     def is_numeric(self) -> bool:
-        """True for a single number."""
+        """Return whether values are single numbers."""
         return self.scalar in NUMERICS and not self.is_list and not self.is_vector
 
     def to_arrow(self) -> pa.DataType:
-        """The Arrow type of a column of this property."""
+        """Return the Arrow type of a column of this property."""
         base = _ARROW[self.scalar]
         if self.dimension is not None:
             return pa.list_(pa.field("item", pa.float32()), self.dimension)
@@ -142,14 +142,14 @@ def _float_text(value: float, scalar: Scalar) -> str:
 
 
 class TooPrecise(ValueError):
-    """A moment that lies between two milliseconds: a DateTime cannot hold it, and none is cut silently."""
+    """A moment between two milliseconds: a DateTime cannot hold it, and rounding it silently would lose data."""
 
     def __init__(self) -> None:
         super().__init__("is finer than a millisecond, which is all that a DateTime holds")
 
 
 def datetime_to_ms(value: dt.datetime) -> int:
-    """Milliseconds since the epoch; a naive value is taken as UTC. Raises `TooPrecise`."""
+    """Return milliseconds since the epoch; a naive value is taken as UTC. Raises `TooPrecise`."""
     aware = value if value.tzinfo else value.replace(tzinfo=dt.UTC)
     found, rest = divmod(aware - EPOCH_DATETIME, dt.timedelta(milliseconds=1))
     if rest:
@@ -158,7 +158,7 @@ def datetime_to_ms(value: dt.datetime) -> int:
 
 
 def parse_datetime(text: str) -> dt.datetime:
-    """The moment that an ISO text names. Raises `TooPrecise`, or another `ValueError`."""
+    """Parse an ISO date and time. Raises `TooPrecise`, or another `ValueError`."""
     found = dt.datetime.fromisoformat(text)
     if _FINE.search(text):
         raise TooPrecise
@@ -166,9 +166,9 @@ def parse_datetime(text: str) -> dt.datetime:
 
 
 def in_own_width(column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
-    """A column whose F32 values are the 64-bit numbers of the same digits: 0.1 and not 0.10000000149011612.
+    """Widen F32 values to the 64-bit numbers of the same digits: 0.1 and not 0.10000000149011612.
 
-    For what is printed; lists, vectors and structs too.
+    For printing; lists, vectors and structs are widened too.
     """
     wide = _replaced(column.type, pa.float64())
     if wide == column.type:
@@ -179,19 +179,19 @@ def in_own_width(column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Arr
 
 
 def f32_digits(value: Any) -> Any:
-    """A value of an F32 property, or a list of them, as the 64-bit numbers of the same digits."""
+    """Widen a value of an F32 property, or a list of them, to the 64-bit numbers of the same digits."""
     if isinstance(value, list):
         return [f32_digits(each) for each in value]
     return float(str(np.float32(value))) if isinstance(value, float) else value
 
 
 def in_own_widths(table: pa.Table) -> pa.Table:
-    """`in_own_width` of every column."""
+    """Apply `in_own_width` to every column."""
     return pa.table({name: in_own_width(table[name]) for name in table.column_names})
 
 
 def _replaced(kind: pa.DataType, by: pa.DataType) -> pa.DataType:
-    """A type with another one in the place of F32."""
+    """Return a type with another one in the place of F32."""
     if kind == pa.float32():
         return by
     if pa.types.is_fixed_size_list(kind):
@@ -204,7 +204,7 @@ def _replaced(kind: pa.DataType, by: pa.DataType) -> pa.DataType:
 
 
 def whole(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    """A column as one array."""
+    """Return a column as one array."""
     if isinstance(column, pa.Array):
         return column
     if column.num_chunks == 1:
@@ -213,7 +213,7 @@ def whole(column: pa.ChunkedArray | pa.Array) -> pa.Array:
 
 
 def canonical_texts(values: pa.Array) -> pa.Array:
-    """`canonical_text` of every value of a column, by its Arrow type; null stays null."""
+    """Apply `canonical_text` to every value of a column, by its Arrow type; null stays null."""
     kind = values.type
     if pa.types.is_floating(kind):
         scalar = Scalar.F32 if kind == pa.float32() else Scalar.F64

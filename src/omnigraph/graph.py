@@ -124,7 +124,7 @@ class Graph:
         return f"<Graph {self.uri} ({mode}{'local' if self.service.is_local else 'remote'})>"
 
     def close(self) -> None:
-        """Finish upkeep that is due, end the threads, let go of what is kept in memory. `with` does it at its end."""
+        """Finish pending maintenance, end the threads and release memory. A `with` block calls it at its end."""
         self.service.close()
 
     def __enter__(self) -> Self:
@@ -135,18 +135,18 @@ class Graph:
 
     @property
     def uri(self) -> str:
-        """Where the graph lies."""
+        """The location of the graph."""
         return self.service.uri
 
     @property
     def local(self) -> LocalGraph:
-        """The graph in this process, for engines that stage and publish by themselves."""
+        """The graph in this process, for engines that stage and publish."""
         found: LocalGraph = self.service.local_graph()
         return found
 
     @property
     def repository(self) -> Repository:
-        """The states of the graph in this process, as `local` has them."""
+        """The repository of the graph in this process, from `local`."""
         return self.local.repository
 
     @property
@@ -172,12 +172,13 @@ class Graph:
         `data` is a path, several paths, an iterable of envelope rows, or a mapping of type name to a path, a frame
         (pyarrow, pandas, polars) or a list of dicts. `append` refuses ids that exist, `merge` replaces them,
         `overwrite` replaces every row of the types given. `from_branch` forks `branch` when it does not exist yet.
-        `dry_run` checks everything and writes nothing, `max_errors` leaves out so many bad rows, `ignore_unknown` skips
-        columns that a type does not have, `dedupe_edges` edges without a key that are there already. The branch applies
-        a load with an `idempotency_key` once, and refuses one that expects another head. `progress` is called with
-        `omnigraph.Progress`: how far each phase has come. `engine` is `arrow` (this process), `spark`, or `auto`: Spark
-        when a frame is one of Spark. `columns` maps properties to columns of the files, and the keywords from
-        `delimiter` on say how CSV is written, or `options` says all of that: `FileOptions`.
+        `dry_run` checks everything and writes nothing, `max_errors` leaves out up to that many bad rows,
+        `ignore_unknown` skips columns that a type does not have, `dedupe_edges` edges without a key that are there
+        already. The branch applies a load with an `idempotency_key` once, and refuses one that expects another head.
+        `progress` is called with `omnigraph.Progress`: how far each phase has come. `engine` is `arrow` (this process),
+        `spark`, or `auto`: Spark when a frame is one of Spark. `columns` maps properties to columns of the files, and
+        the keywords from `delimiter` on describe the CSV format; `options` (`FileOptions`) holds all of these in one
+        value.
         """
         written = file_options(options, {
             "columns": columns, "delimiter": delimiter, "quote": quote, "escape": escape, "header": header,
@@ -203,8 +204,8 @@ class Graph:
     ) -> MutationResult:  # fmt: skip
         """Run one mutation of a `.gq` text or file as one commit; no commit when nothing matches.
 
-        `expect_head` refuses a branch that moved on. A request with an `idempotency_key` that the branch has seen is
-        not applied again. `max_entities` bounds how many rows of one type it may touch.
+        `expect_head` refuses the mutation if the branch has another head. A request with an `idempotency_key` that the
+        branch has seen is not applied again. `max_entities` bounds how many rows of one type it may touch.
         """
         text, path = source_of(query, name)
         return self.service.call(
@@ -234,8 +235,8 @@ class Graph:
     ) -> MergeResult:  # fmt: skip
         """Take back what a commit of a branch changed, as a new commit; what was changed since stays.
 
-        Entities that were changed again are conflicts, which `strategy` decides: `ours` keeps them, `theirs` takes them
-        back all the same. `dry_run` only tells.
+        Entities that were changed again are conflicts, which `strategy` decides: `ours` keeps them, `theirs` reverts
+        them too. `dry_run` only reports.
         """
         return self.service.call(
             RevertCommit(
@@ -287,9 +288,9 @@ class Graph:
     ) -> Result:  # fmt: skip
         """Answer one query of a `.gq` text, file or directory from one snapshot.
 
-        `name` chooses among several queries. `at` says what is read: a branch, tag, version, moment, a commit id or its
-        beginning, or a text such as `dev@17` or `main~1`; main's head without it. `engine` is `arrow` (this process) or
-        `spark`; the rows are the same.
+        `name` chooses among several queries. `at` names the state to read: a branch, tag, version, moment, a commit id
+        or its beginning, or a text such as `dev@17` or `main~1`; main's head without it. `engine` is `arrow` (this
+        process) or `spark`; the rows are the same.
         """
         wanted = _one_target(branch, snapshot, at, "a query")
         text, path = source_of(query, name)
@@ -370,7 +371,7 @@ class Graph:
         """The commits of a branch after a cursor, oldest first, each with what it changed.
 
         Without a cursor the feed begins `now`, at the `beginning`, or `after:<commit id>`. Keep the cursor of a block
-        once you have dealt with it: whoever crashes and resumes sees every commit at least once, in order.
+        once it is processed: a consumer that crashes and resumes sees every commit at least once, in order.
         """
         return self.service.call(
             PollChanges(cursor=cursor, start=start, branch=branch, limit=limit, kinds=kinds, types=types, ops=ops)
@@ -378,7 +379,7 @@ class Graph:
 
 
 def _one_target(branch: str | None, snapshot: Target, at: Target, reader: str) -> Target:
-    """The state that `at` names. `branch` and `snapshot` name one too; a moment may be that of a branch."""
+    """Return the target that `at`, `branch` or `snapshot` names; a moment may be that of a branch."""
     if branch is not None and snapshot is None and isinstance(at, dt.datetime):
         return Place(branch, at)
     given = [each for each in (branch, snapshot, at) if each is not None]

@@ -10,7 +10,7 @@ _SAFE_INTEGER = 2**53 - 1
 
 
 def json_value(value: Any) -> Any:
-    """A value in the JSON of results: dates as ISO text, what JSON numbers cannot carry as text."""
+    """Return a value in the JSON of results: dates as ISO text, numbers beyond JSON's range as text."""
     if isinstance(value, dt.datetime):
         return value.astimezone(dt.UTC).strftime("%Y-%m-%dT%H:%M:%S.") + f"{value.microsecond // 1000:03d}Z"
     if isinstance(value, dt.date):

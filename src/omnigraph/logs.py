@@ -1,6 +1,6 @@
-"""What happens to graphs, as events on the logger `omnigraph`. Silent until an application or `OMNIGRAPH_LOG` listens.
+"""Events of graphs on the logger `omnigraph`. Silent until an application or `OMNIGRAPH_LOG` attaches a handler.
 
-Handlers are the application's business: only `OMNIGRAPH_LOG` makes us attach one, to our own logger and never to the
+Applications attach the handlers: only `OMNIGRAPH_LOG` makes the library attach one, to its own logger and never to the
 root. An event has a name and fields; they are the record's `event` and `fields`, and its message is both as text.
 """
 
@@ -25,7 +25,7 @@ _attached: dict[str, logging.Handler] = {}
 
 
 def event(name: str, level: int = logging.INFO, **fields: Any) -> None:
-    """Tell whoever listens. Costs next to nothing when nobody does; fields that are None are left out."""
+    """Log an event; fields that are None are left out. Costs next to nothing when no handler takes its level."""
     if _logger.isEnabledFor(level):
         told = {key: value for key, value in fields.items() if value is not None}
         text = " ".join((name, *(f"{key}={_plain(value)}" for key, value in told.items())))
@@ -33,7 +33,7 @@ def event(name: str, level: int = logging.INFO, **fields: Any) -> None:
 
 
 def is_heard(level: int) -> bool:
-    """Whether anybody listens to events of a level."""
+    """Return whether the logger takes events of a level."""
     return _logger.isEnabledFor(level) and any(not isinstance(h, logging.NullHandler) for h in _handlers())
 
 
@@ -42,7 +42,7 @@ def _handlers() -> list[logging.Handler]:
 
 
 def configure() -> None:
-    """Attach the handler that `OMNIGRAPH_LOG` asks for: a level, `json` or `text`, or both with a comma."""
+    """Attach the handler that `OMNIGRAPH_LOG` describes: a level, `json` or `text`, or both with a comma."""
     text = os.environ.get(VARIABLE, "").strip().lower()
     if text in _attached:
         return
@@ -60,7 +60,7 @@ def configure() -> None:
 
 
 def progress_seconds() -> float:
-    """How often progress is told where no bar shows it; 0 for never."""
+    """Return the seconds between progress lines where no bar shows progress; 0 for never."""
     text = os.environ.get(PROGRESS_VARIABLE, "30")
     try:
         seconds = float(text)

@@ -1,5 +1,5 @@
-"""The contract of every surface: what is asked (requests), what is answered (results), and how both travel.
+"""The contract of every surface: requests, their results, and the wire form of both.
 
-Pure: no store, no clock, no thread. `Graph`, the command line, the server and the remote client are made from it; the
-engine below answers it.
+Pure: no store, no clock, no thread. `Graph`, the command line, the server and the remote client are built on it; the
+engine below implements it.
 """

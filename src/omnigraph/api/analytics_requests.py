@@ -21,7 +21,7 @@ from omnigraph.api.target import Target
 
 @dataclass(frozen=True, kw_only=True)
 class Algorithm(Request[pa.Table]):
-    """What every algorithm is asked with."""
+    """The fields that the request of every algorithm has."""
 
     edges: Sequence[str]
     at: Target = None

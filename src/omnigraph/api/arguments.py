@@ -1,9 +1,8 @@
-"""Checks of arguments where callers come in: the public methods of the facade refuse what their annotations exclude.
+"""Check the arguments of public methods: the facade refuses values that the annotations exclude.
 
-`@checked` on a class wraps its public methods, `@checked_call` one function. Everything that is refused is one
-`InvalidArgument` that names the method and the argument. A value that has several forms is converted: a list of names
-becomes a tuple, a whole number of NumPy an `int`. A text is never a sequence of texts: `ids="12"` is refused and not
-read as `1` and `2`.
+`@checked` on a class wraps its public methods, `@checked_call` one function. Every refusal is an `InvalidArgument` that
+names the method and the argument. A value that has several forms is converted: a list of names becomes a tuple, a whole
+number of NumPy an `int`. A text is never a sequence of texts: `ids="12"` is refused and not read as `1` and `2`.
 """
 
 from __future__ import annotations
@@ -51,14 +50,14 @@ class AtMost:
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """What to do instead, where a value of another type is a likely mistake."""
+    """The advice for an error in which a value of another type is a likely mistake."""
 
     hint: str
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a value has to be, in a word, where the types would say it at length."""
+    """A short name of the values that a parameter takes, where the spelled-out types would be long."""
 
     word: str
 
@@ -71,7 +70,7 @@ _LEAST, _MOST = -(2**63), 2**63 - 1
 
 
 class Refusal(ValueError):
-    """A value that an annotation excludes. `wanted` is what would be right; `says` is another sentence about it."""
+    """A value that an annotation excludes. `wanted` describes the values taken; `says` is a further sentence."""
 
     def __init__(self, wanted: str, *, hint: str | None = None, says: str | None = None) -> None:
         super().__init__(wanted)
@@ -81,7 +80,7 @@ class Refusal(ValueError):
 
 
 def checked(cls: type[C]) -> type[C]:
-    """Check the arguments of every public method of a class."""
+    """Class decorator: check the arguments of every public method of a class."""
     for name, member in list(vars(cls).items()):
         if name.startswith("_"):
             continue
@@ -93,7 +92,7 @@ def checked(cls: type[C]) -> type[C]:
 
 
 def checked_call(function: F) -> F:
-    """Check the arguments of a function or of a dataclass. `self` and whatever has no annotation pass."""
+    """Check the arguments of a function or of a dataclass. `self` and unannotated parameters are not checked."""
     arguments = Arguments(function)
 
     @functools.wraps(function)
@@ -105,7 +104,7 @@ def checked_call(function: F) -> F:
 
 
 class Arguments:
-    """The arguments that a function takes, and the check of each, made of the annotations at the first call."""
+    """The parameters of a function and the check of each, built from the annotations at the first call."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
@@ -118,12 +117,12 @@ class Arguments:
 
     @cached_property
     def checks(self) -> dict[str, Check]:
-        """The check of each argument, by name."""
+        """Return the check of each parameter, by name."""
         names = _Names(vars(sys.modules[self._function.__module__]))
         return {name: _check_of(_evaluated(text, names)) for name, text in self._annotations.items()}
 
     def bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments of a call by name, checked and converted."""
+        """Return the arguments of a call by name, checked and converted. Raises `InvalidArgument`."""
         if len(args) > len(self._positional):
             raise self._misuse(f"takes {len(self._positional)} arguments without a name, got {len(args)}")
         given = dict(zip(self._positional, args, strict=False))
@@ -156,7 +155,7 @@ class Arguments:
 
 
 class _Names(dict[str, Any]):
-    """The names of a module. Those that only type checkers import mean anything."""
+    """The names of a module. Names imported for type checkers only resolve to `Any`."""
 
     def __init__(self, module: Mapping[str, Any]) -> None:
         super().__init__(module)

@@ -1,4 +1,4 @@
-"""What commits change, entity by entity."""
+"""Changes of commits, entity by entity."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntityChange:
-    """One entity that differs, with both images by public names; None where it was not there."""
+    """An entity that differs between two states, with both images by public names; an absent image is None."""
 
     entity_kind: str
     type_name: str
@@ -37,7 +37,7 @@ class EntityChange:
     """Properties whose numbers have 32 bits."""
 
     def as_dict(self) -> dict[str, Any]:
-        """For printing and `--json`: F32 values with their own digits."""
+        """Return plain values for printing and `--json`; F32 values keep their own digits."""
         return {
             "entity_kind": self.entity_kind, "type_name": self.type_name, "entity_id": self.entity_id, "op": self.op,
             "before": self._printed(self.before), "after": self._printed(self.after),
@@ -51,14 +51,14 @@ class EntityChange:
 
 @dataclass(frozen=True, slots=True)
 class ChangeFilter:
-    """Which changes are wanted; empty means all."""
+    """A filter on changes by kind, type and operation; an empty field passes everything."""
 
     kinds: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
     ops: tuple[str, ...] = ()
 
     def require_known(self) -> None:
-        """Refuse words that can match nothing."""
+        """Refuse filter words that can match nothing."""
         for given, known in ((self.kinds, KINDS), (self.ops, OPS)):
             for word in given:
                 if word not in known:
@@ -66,16 +66,16 @@ class ChangeFilter:
 
     @property
     def words(self) -> tuple[tuple[str, ...], ...]:
-        """Equal for filters that let the same changes pass."""
+        """Return a normal form: filters that pass the same changes have equal words."""
         return tuple(tuple(sorted(set(each))) for each in (self.kinds, self.types, self.ops))
 
     def __str__(self) -> str:
-        """As the options of the command line."""
+        """Return the filter as options of the command line."""
         names = ("--kind", "--type", "--op")
         return " ".join(f"{n} {word}" for n, words in zip(names, self.words, strict=True) for word in words)
 
     def wants(self, entity: EntityType) -> bool:
-        """Whether a type can hold wanted changes."""
+        """Return whether changes of a type can pass the filter."""
         return (not self.kinds or entity.kind in self.kinds) and (not self.types or entity.name in self.types)
 
 
@@ -86,7 +86,7 @@ EVERYTHING = ChangeFilter()
 class ChangeBlock:
     """One commit of a branch with all it changed. `cursor` continues after it.
 
-    `schema_changed`: names and types of properties may be others from this commit on.
+    `schema_changed`: names and types of properties may differ from this commit on.
     """
 
     commit: GraphCommit
@@ -96,14 +96,14 @@ class ChangeBlock:
 
 
 class ChangeFeed(Protocol):
-    """The commits of a branch after a place, oldest first, each with what it changed. Reading it moves nothing."""
+    """The commits of a branch after a cursor, oldest first, each with its changes. Reading does not move any cursor."""
 
     caught_up: bool
-    """Whether the last block is the head of the branch as the feed found it."""
+    """Whether the last block is the head that the branch had when the feed was opened."""
 
     @property
     def cursor(self) -> str | None:
-        """Where to go on; None before the first commit of a feed from the beginning."""
+        """Return the cursor to continue from; None before the first commit of a feed from the beginning."""
 
     def __iter__(self) -> Iterator[ChangeBlock]:
-        """The blocks, each made when it is asked for."""
+        """Yield the blocks, each computed on demand."""

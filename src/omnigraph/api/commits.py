@@ -28,14 +28,14 @@ class GraphCommit:
     idempotency_key: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Every field, absent ones left out."""
+        """Return every field that is present."""
         values = {name: getattr(self, name) for name in self.__slots__}
         return {name: value for name, value in values.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A branch as its claim describes it. `native_branch` is the incarnation; None is main's."""
+    """A branch as its claim describes it. `native_branch` is the incarnation; None for main."""
 
     name: str
     native_branch: str | None = None
@@ -48,7 +48,7 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class Tag:
-    """A name for the state of one commit. `tag_id` tells two tags of one name apart."""
+    """A name for the state of one commit. `tag_id` distinguishes two successive tags of one name."""
 
     name: str
     graph_commit_id: str

@@ -1,4 +1,4 @@
-"""What a merge cannot decide by itself."""
+"""Conflicts of a merge: the changes of two branches that need a decision."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Strategy = str | Mapping[str, str] | None
 
 
 class ConflictKind(StrEnum):
-    """Every way in which two branches can contradict each other."""
+    """The kinds of conflict between two branches."""
 
     DIVERGENT_INSERT = "DivergentInsert"
     DIVERGENT_UPDATE = "DivergentUpdate"
@@ -36,15 +36,15 @@ RESOLVABLE = (
     ConflictKind.DELETE_VS_UPDATE,
     ConflictKind.ORPHAN_EDGE,
 )
-"""Kinds with two sides to choose from. The others need a change on one of the branches."""
+"""Kinds that can be resolved by choosing a side. The others need a change on one of the branches."""
 
 
 @error_part
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conflict:
-    """One contradiction. `ours` is the value on the branch that is merged into, `theirs` the one that is merged.
+    """One conflict. `ours` is the value on the branch that is merged into, `theirs` that on the merged branch.
 
-    `resolution` says which side a strategy chose; None is an open conflict.
+    `resolution` is the side that a strategy chose; None marks an open conflict.
     """
 
     kind: ConflictKind

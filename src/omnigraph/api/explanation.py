@@ -1,4 +1,4 @@
-"""What a query will do, and after a run what it did: for people and for programs."""
+"""The plan of a query and, after a run, the measurements of its operators: as text and as data."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Operator:
-    """One operator of a plan. `rows`, `ms` and `notes` are known only after a run; `ms` includes what is inside."""
+    """One operator of a plan. `rows`, `ms` and `notes` are known only after a run; `ms` includes inner operators."""
 
     name: str
     detail: str
@@ -19,7 +19,7 @@ class Operator:
     notes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return plain values."""
         found: dict[str, Any] = {
             "operator": self.name,
             "detail": self.detail,
@@ -33,7 +33,7 @@ class Operator:
 
 @dataclass(frozen=True)
 class Explanation:
-    """A query's meaning (`ir`) and its plan; with `analyzed`, measured on a real run."""
+    """The typed meaning of a query (`ir`) and its plan; `analyzed` when measured on a real run."""
 
     query_name: str
     ir: str
@@ -43,7 +43,7 @@ class Explanation:
     ms: float | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return plain values."""
         found: dict[str, Any] = {"query_name": self.query_name, "ir": self.ir.splitlines()}
         found["plan"] = [each.to_json() for each in self.operators]
         if self.analyzed and self.ms is not None:

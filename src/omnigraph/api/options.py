@@ -1,11 +1,11 @@
-"""Words that options of several verbs take."""
+"""Option values that several verbs share."""
 
 from __future__ import annotations
 
 from typing import Literal, get_args
 
 Engine = Literal["auto", "arrow", "spark"]
-"""Who does the work: this process (`arrow`), tasks of a Spark session, or what fits the data (`auto`)."""
+"""Where the work runs: in this process (`arrow`), in tasks of a Spark session, or chosen by the data (`auto`)."""
 
 
 Mode = Literal["append", "merge", "overwrite"]

@@ -1,4 +1,4 @@
-"""How far a long call has come: the value that every `progress` callback takes, and the counter that reports it."""
+"""Progress of a long call: the value that every `progress` callback receives, and the counter that reports it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Unit = Literal["bytes", "rows", "tables", "objects", "tasks", "steps"]
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far one phase of a call has come.
+    """The progress of one phase of a call.
 
-    `done` and `total` are numbers of one measure, `unit`. They are equal exactly when the phase has ended; `total` is
-    None as long as nobody can know it. `rows` counts the rows that the phase has dealt with, where it deals with rows.
-    A phase that begins again, because a branch moved or rows are left out, begins at zero.
+    `done` and `total` are counted in `unit`. They are equal exactly when the phase has ended; `total` is None while it
+    is unknown. `rows` counts the rows that the phase has processed, if it processes rows. A phase that is repeated,
+    because a branch moved or rows are left out, starts at zero.
     """
 
     phase: Phase
@@ -31,25 +31,25 @@ class Progress:
 
     @property
     def is_over(self) -> bool:
-        """Whether the phase has ended."""
+        """Return whether the phase has ended."""
         return self.done == self.total
 
     @property
     def share(self) -> float | None:
-        """What is done, between 0 and 1; None as long as the total is unknown."""
+        """Return the finished share, between 0 and 1; None while the total is unknown."""
         if self.total is None:
             return None
         return self.done / self.total if self.total else 1.0
 
 
 Listener = Callable[[Progress], None]
-"""Receives progress: of the work of this process in the thread that made the call, of Spark's tasks in another."""
+"""A callback for progress. It is called in the caller's thread for work of this process, in another for Spark tasks."""
 
 
 class PhaseProgress:
-    """Counts what one phase has done and reports it. The end of the block is the end of the phase.
+    """Count the work of one phase and report it. The phase ends with the block.
 
-    Until then less than everything is reported as done, whatever was counted. Without a listener nothing happens.
+    Before that, `done` stays below `total`, whatever was counted. Without a callback nothing is reported.
     """
 
     def __init__(
@@ -81,11 +81,11 @@ class PhaseProgress:
             self._report(Progress(self._phase, total, total, self._unit, self._rows))
 
     def advance(self, count: int, rows: int = 0) -> None:
-        """Report that so much more is done."""
+        """Report this much additional work."""
         self.reach(self._done + count, rows)
 
     def reach(self, done: int, rows: int = 0) -> None:
-        """Report that so much is done altogether, and so many more rows."""
+        """Report this much work in total, and this many additional rows."""
         self._done = max(self._done, done)
         self._rows += rows
         shown = self._done if self._total is None else min(self._done, max(self._total - 1, 0))

@@ -1,4 +1,4 @@
-"""What a query returns: Arrow first, and the forms people want of it."""
+"""The result of a query: Arrow data, with conversions to other forms."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Result:
-    """Rows of one query on one snapshot. `graph_commit_id` is the head of the very snapshot that was read."""
+    """The rows of one query on one snapshot. `graph_commit_id` is the head of the snapshot that was read."""
 
     table: pa.Table
     query_name: str
@@ -41,37 +41,37 @@ class Result:
 
     @property
     def row_count(self) -> int:
-        """How many rows there are."""
+        """Return the number of rows."""
         return int(self.table.num_rows)
 
     def to_arrow(self) -> pa.Table:
-        """The rows as an Arrow table."""
+        """Return the rows as an Arrow table."""
         return self.table
 
     def to_batches(self, max_rows: int = 65_536) -> Iterator[pa.RecordBatch]:
-        """The rows as Arrow batches of at most so many rows, without a copy."""
+        """Return the rows as Arrow batches of at most the given number of rows, without a copy."""
         if max_rows < 1:
             raise InvalidArgument(f"a batch has at least one row, got max_rows={max_rows}")
         yield from self.table.to_batches(max_chunksize=max_rows)
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """The rows as a stream that other Arrow libraries can pull."""
+        """Return the rows as a stream that other Arrow libraries can import."""
         return pa.RecordBatchReader.from_batches(self.table.schema, self.to_batches())
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
     def to_pylist(self) -> list[dict[str, Any]]:
-        """The rows as dicts; a whole node is a dict of its id and its non-null properties."""
+        """Return the rows as dicts; a whole node is a dict of its id and its non-null properties."""
         return rows_of(self.table)
 
     def to_pandas(self) -> pandas.DataFrame:
-        """The rows as a pandas frame; needs pandas."""
+        """Return the rows as a pandas frame; needs pandas."""
         with _needed("pandas"):
             return self.table.to_pandas()
 
     def to_polars(self) -> polars.DataFrame:
-        """The rows as a polars frame; needs polars."""
+        """Return the rows as a polars frame; needs polars."""
         with _needed("polars"):
             import polars
 
@@ -80,7 +80,7 @@ class Result:
         return frame
 
     def to_networkx(self, source: str | None = None, target: str | None = None) -> networkx.MultiDiGraph:
-        """The rows as edges of a networkx graph, from the values of one column to those of another.
+        """Return the rows as edges of a networkx graph, from the values of one column to those of another.
 
         Without names these are the first two columns. Whole nodes are named by their id and keep their properties; the
         other columns become attributes of the edges. A null end makes a node and no edge. Needs networkx.
@@ -134,7 +134,7 @@ def _named_node(value: Any) -> tuple[Any, dict[str, Any]] | None:
 
 @contextmanager
 def _needed(library: str) -> Iterator[None]:
-    """Name the library that is missing."""
+    """Report a missing library as `Unsupported`, with its name."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -142,10 +142,10 @@ def _needed(library: str) -> Iterator[None]:
 
 
 class ResultStream:
-    """Rows of one query on one snapshot, in batches that are made when they are asked for. They can be read once.
+    """The rows of one query on one snapshot, in batches that are computed on demand. They can be read once.
 
-    What was matched is held until the last batch was read or the stream is closed; values of properties are not. An
-    expression that fails for some row fails when the batch of that row is asked for.
+    The matched bindings are held until the last batch is read or the stream is closed; property values are not. An
+    expression that fails for a row raises when the batch of that row is read.
     """
 
     def __init__(
@@ -169,18 +169,18 @@ class ResultStream:
         return self._batches
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """The batches that were not read yet."""
+        """Yield the batches that were not read yet."""
         return self._batches
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """The batches as a stream that other Arrow libraries can pull."""
+        """Return the batches as a stream that other Arrow libraries can import."""
         return pa.RecordBatchReader.from_batches(self.schema, self._batches)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
     def close(self) -> None:
-        """Let go of everything; there are no more batches."""
+        """Release everything that is held; no more batches follow."""
         self._batches.close()
 
     def __enter__(self) -> Self:
@@ -195,12 +195,12 @@ def _handed_on(batches: Iterator[pa.RecordBatch]) -> Generator[pa.RecordBatch, N
 
 
 def printed_rows(rows: pa.Table | pa.RecordBatch) -> list[dict[str, Any]]:
-    """Rows as dicts for printing: F32 values have their own digits."""
+    """Return rows as dicts for printing; F32 values have their own digits."""
     return rows_of(in_own_widths(pa.table(rows)))
 
 
 def rows_of(rows: pa.Table | pa.RecordBatch) -> list[dict[str, Any]]:
-    """Rows as dicts; a whole node is a dict of its id and its non-null properties."""
+    """Return rows as dicts; a whole node is a dict of its id and its non-null properties."""
     objects = {f.name for f in rows.schema if pa.types.is_struct(f.type)}
     found: list[dict[str, Any]] = rows.to_pylist()
     if not objects:

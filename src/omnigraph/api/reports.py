@@ -24,7 +24,7 @@ class PendingIntent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryRecord:
-    """One row of the audit: what recovery did with one intent."""
+    """One row of the audit table: the action of recovery on one intent."""
 
     operation_id: str
     recovery_kind: str
@@ -41,7 +41,7 @@ class RecoveryRecord:
 class LostName:
     """A record of a branch or tag that is missing or damaged.
 
-    `is_provable`: the store says for certain what it held. Otherwise `--force` is needed, or nothing helps (`problem`).
+    `is_provable`: its contents follow from the store. Otherwise it needs `--force`, or cannot be restored (`problem`).
     """
 
     kind: str
@@ -55,7 +55,7 @@ class LostName:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that does not fit. `check` is the kind of check, `where` the branch, version or table."""
+    """One inconsistency. `check` is the kind of check, `where` the branch, version or table."""
 
     check: str
     where: str
@@ -65,7 +65,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class FsckReport:
-    """What was found, and how much was looked at. `unrecorded` files have no recorded checksum to compare with."""
+    """The problems found and the amount checked. `unrecorded` files have no recorded checksum to compare with."""
 
     problems: tuple[Problem, ...]
     branches: int
@@ -80,7 +80,7 @@ class FsckReport:
 
     @property
     def is_clean(self) -> bool:
-        """True when everything fits."""
+        """Return whether there is no problem."""
         return not self.problems
 
 
@@ -89,7 +89,7 @@ NO_DRIFT = "no_drift"
 
 @dataclass(frozen=True, slots=True)
 class TableDrift:
-    """One table of main: its linear HEAD against its birth, and whether its pin can be read."""
+    """One table of main: its linear HEAD against the version it was created with, and whether its pin can be read."""
 
     table_key: str
     classification: str
@@ -98,7 +98,7 @@ class TableDrift:
 
 @dataclass(frozen=True, slots=True)
 class RepairReport:
-    """What was found, and what was done about it."""
+    """The damage found and the repairs made."""
 
     tables: tuple[TableDrift, ...]
     damaged_manifests: tuple[str, ...]
@@ -109,7 +109,7 @@ class RepairReport:
 
     @property
     def is_clean(self) -> bool:
-        """True when nothing needs attention. A manifest that may be of a branch in creation needs none."""
+        """Return whether nothing needs repair. A manifest that may be of a branch in creation needs none."""
         has_drift = any(t.classification != NO_DRIFT for t in self.tables)
         is_lost = any(lost.is_provable or lost.problem is not None for lost in self.lost_names)
         return not (has_drift or is_lost or self.damaged_manifests or self.problems)
@@ -117,7 +117,7 @@ class RepairReport:
 
 @dataclass(frozen=True, slots=True)
 class TableStats:
-    """One table at the head of a branch. `live_bytes` is what this version needs, `bytes` all that lies there."""
+    """One table at the head of a branch. `live_bytes` belong to this version, `bytes` to all versions."""
 
     table_key: str
     rows: int
@@ -134,7 +134,7 @@ class TableStats:
 class GraphStats:
     """A graph. `history_depth` counts the commits of the branch, `history_files` those archived out of the manifest.
 
-    `garbage_bytes` is None unless it was asked for.
+    `garbage_bytes` is None unless requested.
     """
 
     branch: str
@@ -152,7 +152,7 @@ class GraphStats:
 
 @dataclass(frozen=True, slots=True)
 class IndexStatus:
-    """One wanted index: its kind, the rows it covers of all rows, and why it is not there when it cannot be."""
+    """One wanted index: its kind, the rows it covers of all rows, and the reason if it cannot be built."""
 
     table_key: str
     property: str
@@ -165,7 +165,7 @@ class IndexStatus:
 
 @dataclass(frozen=True, slots=True)
 class IndexReport:
-    """What there is after a build, and the commit that brought it; None when nothing was lacking."""
+    """The indexes after a build, and the commit that added to them; None when nothing was lacking."""
 
     indexes: tuple[IndexStatus, ...]
     commit: GraphCommit | None
@@ -173,7 +173,7 @@ class IndexReport:
 
 @dataclass(frozen=True, slots=True)
 class PendingIndex:
-    """An index that does not cover all rows of its table after a run, and why. Answers are right meanwhile."""
+    """An index that does not cover all rows of its table after a run, and the reason. Query answers stay right."""
 
     property: str
     reason: str
@@ -181,9 +181,9 @@ class PendingIndex:
 
 @dataclass(frozen=True, slots=True)
 class TableOptimizeStats:
-    """What was done to one table. `skipped` says why nothing was, where something would have been worth it.
+    """The work done on one table. `skipped` is the reason why worthwhile work was not done.
 
-    `due` are the reasons for the work, where they were asked for: by `auto`, or by a dry run.
+    `due` are the reasons for the work; only `auto` and dry runs fill it.
     """
 
     table_key: str
@@ -206,7 +206,7 @@ class OptimizeReport:
 
 @dataclass(frozen=True, slots=True)
 class TableCleanupStats:
-    """What was, or would be, removed for one table. `table_key` is `__manifest` or `control` for the rest."""
+    """The data removed, or to be removed, of one table. `table_key` is `__manifest` or `control` for the rest."""
 
     table_key: str
     bytes_removed: int = 0
@@ -217,7 +217,7 @@ class TableCleanupStats:
 
 @dataclass(frozen=True, slots=True)
 class CleanupReport:
-    """The outcome. Not `confirmed`: a preview, nothing was deleted."""
+    """The outcome of a cleanup. Not `confirmed`: a preview, nothing was deleted."""
 
     confirmed: bool
     tables: tuple[TableCleanupStats, ...]
@@ -225,18 +225,18 @@ class CleanupReport:
 
     @property
     def bytes_removed(self) -> int:
-        """Everything together."""
+        """Return the total of all tables."""
         return sum(table.bytes_removed for table in self.tables)
 
     @property
     def objects_removed(self) -> int:
-        """Everything together."""
+        """Return the total of all tables."""
         return sum(table.objects_removed for table in self.tables)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyReport:
-    """What was copied. `skipped` objects were there already, `removed` ones were names that the source has no more."""
+    """The outcome of a copy. `skipped` objects were present already, `removed` names no longer exist at the source."""
 
     source: str
     target: str
@@ -248,5 +248,5 @@ class CopyReport:
 
     @property
     def is_clean(self) -> bool:
-        """Whether the copy was checked and nothing was found."""
+        """Return whether the copy was checked without a problem."""
         return not self.problems

@@ -14,9 +14,9 @@ from omnigraph.schema.steps import Step, dropped_names
 
 @dataclass(frozen=True, slots=True)
 class MutationResult:
-    """What a mutation did. `commit` is None when nothing matched.
+    """The outcome of a mutation. `commit` is None when nothing matched.
 
-    `replayed`: the same idempotency key was seen before; this is its commit, and nothing was done again.
+    `replayed`: a commit with the same idempotency key exists; this is that commit, and nothing was applied again.
     """
 
     query_name: str
@@ -29,7 +29,7 @@ class MutationResult:
 
 @dataclass(frozen=True, slots=True)
 class DeleteResult:
-    """What a delete removed. `commit` is None when nothing matched."""
+    """The outcome of a delete. `commit` is None when nothing matched."""
 
     affected_nodes: int
     affected_edges: int
@@ -38,7 +38,7 @@ class DeleteResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreResult:
-    """What going back did, or would do: rows written and removed, by type. `commit` is None when nothing differed."""
+    """The rows that a restore wrote and removed, or would, by type. `commit` is None when nothing differed."""
 
     target: str
     outcome: str
@@ -49,9 +49,9 @@ class RestoreResult:
 
 @dataclass(frozen=True, slots=True)
 class SchemaChange:
-    """The steps to a schema, and whether they were taken. Without steps there is nothing to apply.
+    """The steps to a schema, and whether they were applied. An empty list means that there is nothing to apply.
 
-    `digest` names the plan: apply it with `plan=digest`, and nothing but these steps is taken.
+    `digest` names the plan: apply it with `plan=digest`, and exactly these steps are applied.
     """
 
     steps: tuple[Step, ...]
@@ -62,18 +62,18 @@ class SchemaChange:
 
     @property
     def supported(self) -> bool:
-        """True when every step can be taken."""
+        """Return whether every step can be applied."""
         return all(step.is_supported for step in self.steps)
 
     @property
     def drops(self) -> tuple[str, ...]:
-        """What the steps drop, by the names that an apply has to be given: `Person`, `Person.age`."""
+        """Return the names that an apply must be given for the steps that drop: `Person`, `Person.age`."""
         return dropped_names(self.steps)
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryExport:
-    """What was written. `reclaimed` counts the commits whose changes cannot be told any more."""
+    """The outcome of an export of history. `reclaimed` counts the commits whose changes cannot be read any more."""
 
     path: str
     commits: int
@@ -93,15 +93,15 @@ class BlobInfo:
 
 @dataclass(frozen=True, slots=True)
 class LoadResult:
-    """What a load did. `commit` is None when there was nothing to load. `rejected` rows were left out on request.
+    """The outcome of a load. `commit` is None when nothing was loaded. `rejected` rows were left out on request.
 
     `duplicates` are edges that were skipped because equal ones are there, by type; only `dedupe_edges` counts them.
     `deleted` are rows that change events removed, edges of deleted nodes included; `late` are events that were ignored
     because the graph has a later state of their row; both by type. `quarantined` are rows that expectations dropped.
-    `sources` says of each source what became of its rows, `added` are properties that the load added to the schema,
-    with their types, `bytes` the sizes of the data files by table, `phases` seconds by what was done; only loads on
-    Spark fill them. `summary` has the numbers of the run of a job. `sniffed` has, by
-    path, what the first bytes of a file said about how it is written: its `delimiter`, `encoding` or `format`.
+    `sources` counts the rows of each source by outcome, `added` are properties that the load added to the schema, with
+    their types, `bytes` the sizes of the data files by table, `phases` the seconds of each phase; only loads on Spark
+    fill them. `summary` has the numbers of the run of a job. `sniffed` has, by path, the `delimiter`, `encoding` or
+    `format` detected from the first bytes of a file.
     """
 
     branch: str
@@ -126,13 +126,13 @@ class LoadResult:
 
     @property
     def total_entities(self) -> int:
-        """Nodes and edges together."""
+        """Return the number of nodes and edges together."""
         return sum(self.nodes.values()) + sum(self.edges.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeResult:
-    """What a merge did, or would do. `conflicts` are those that a strategy decided, or in a dry run all of them."""
+    """The outcome of a merge or its dry run. `conflicts` are those that a strategy decided; in a dry run all."""
 
     source: str
     target: str
@@ -145,13 +145,13 @@ class MergeResult:
 
     @property
     def open_conflicts(self) -> tuple[Conflict, ...]:
-        """Conflicts that nobody decided."""
+        """Return the conflicts without a resolution."""
         return tuple(c for c in self.conflicts if c.resolution is None)
 
 
 @dataclass(frozen=True, slots=True)
 class ExportResult:
-    """What was written: rows by table key, and the files."""
+    """The outcome of an export: rows by table key, and the files."""
 
     rows: Mapping[str, int]
     files: tuple[str, ...]

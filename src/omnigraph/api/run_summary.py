@@ -1,4 +1,4 @@
-"""What a run of a job did, in numbers: for programs that watch jobs."""
+"""The numbers of one run of a job, for monitoring programs."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class SourceSummary:
-    """What became of the rows of one source. `read` are those that its condition let pass.
+    """The rows of one source by outcome. `read` are those that pass its condition.
 
     `dropped` and `warned` count rows by the name of the expectation that they do not meet. `rejected` are bad rows, and
-    those that the rules between rows left out. A source or a step that types do not load itself has no type: what it
-    `loaded` are the rows that it passed on.
+    those that the rules between rows left out. A source or a step that no type loads directly has no type: its `loaded`
+    are the rows that it passed on.
     """
 
     name: str
@@ -26,7 +26,7 @@ class SourceSummary:
     warned: Mapping[str, int] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return JSON values."""
         return {
             "source": self.name, "type": self.type_name, "read": self.read, "loaded": self.loaded,
             "rejected": self.rejected, "dropped": dict(self.dropped), "warned": dict(self.warned),
@@ -46,7 +46,7 @@ class TypeSummary:
     bytes: int
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return JSON values."""
         return {
             "type": self.name, "kind": self.kind, "read": self.read, "written": self.written,
             "rejected": self.rejected, "dropped": self.dropped, "bytes": self.bytes,
@@ -55,7 +55,7 @@ class TypeSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary:
-    """One run of a job. `phases` are seconds by what was done; `lineage_error` is why an event did not arrive."""
+    """One run of a job. `phases` are seconds by phase; `lineage_error` is the reason why an event was not delivered."""
 
     run_id: str
     job: str
@@ -66,7 +66,7 @@ class RunSummary:
     lineage_error: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return JSON values."""
         return {
             "run_id": self.run_id, "job": self.job, "started_at": self.started_at.isoformat(),
             "seconds": round(self.seconds, 3), "types": [each.as_dict() for each in self.types],

@@ -1,7 +1,7 @@
-"""The one interface of a graph: a request goes in, the result that its class names comes out.
+"""The interface of a graph: a service takes a request and returns the result that the request's class names.
 
-`Graph` and the command line speak to a service and to nothing below it. The engine over a store, a client of a server,
-and a wrapper that decides who may do what: all are services.
+`Graph` and the command line call a service and nothing below it. The engine over a store, a client of a server, and a
+wrapper that checks permissions are all services.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ R = TypeVar("R")
 
 
 class Request(Generic[R]):
-    """What is asked of a graph. Each verb has a frozen dataclass of its own; `R` is what answers it."""
+    """A request to a graph. Each verb has a frozen dataclass of its own; `R` is the class of its result."""
 
 
 class GraphService(Protocol):
-    """Answers requests about one graph."""
+    """Executes requests on one graph."""
 
     @property
     def uri(self) -> str:
-        """Where the graph is: a path, a URI of a store, or that of a server."""
+        """Return the location of the graph: a path, a URI of a store, or that of a server."""
 
     @property
     def is_read_only(self) -> bool:
-        """Whether writes are refused."""
+        """Return whether writes are refused."""
 
     @property
     def is_local(self) -> bool:
-        """Whether the graph lies on a disk of this machine."""
+        """Return whether the graph lies on a disk of this machine."""
 
     def call(self, request: Request[R], progress: Listener | None = None) -> R:
-        """Answer one request, or raise the `OmnigraphError` that says why not."""
+        """Execute one request and return its result. Raises the `OmnigraphError` that prevents it."""
 
     def close(self) -> None:
-        """Release what the service holds; it answers nothing afterwards."""
+        """Release the resources of the service; no request may follow."""
 
     def local_graph(self) -> Any:
-        """The graph in this process, for engines that stage and publish by themselves; `Unsupported` where remote."""
+        """Return the graph in this process, for engines that stage and publish. Raises `Unsupported` where remote."""

@@ -24,7 +24,7 @@ _PREFIX = re.compile(rf"[0-9A-HJKMNP-TV-Z]{{{MIN_PREFIX},26}}", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Back:
-    """So many commits before a target."""
+    """A number of commits before a target, along first parents."""
 
     target: str
     steps: int
@@ -43,7 +43,7 @@ Target = str | int | dt.datetime | Place | None
 
 
 def parse_target(text: str) -> Back | Place | None:
-    """What a text says beside a name; None for a name, which may be that of a branch, a tag or a commit."""
+    """Parse a target that is not a plain name; None for a name, which may be that of a branch, a tag or a commit."""
     back = _BACK.fullmatch(text)
     if back is not None:
         return Back(back[1], _number(back[2]) if back[2] else 1)
@@ -56,7 +56,7 @@ def parse_target(text: str) -> Back | Place | None:
 
 
 def parse_moment(text: str) -> dt.datetime | None:
-    """The moment that a text names: an ISO date, or date and time, in UTC unless it says otherwise."""
+    """Parse a moment: an ISO date, or date and time, in UTC unless the text has an offset."""
     if not _MOMENT.match(text):
         return None
     try:
@@ -67,7 +67,7 @@ def parse_moment(text: str) -> dt.datetime | None:
 
 
 def commit_prefix(text: str) -> str | None:
-    """A text that may be the beginning of a commit id, as it is written in one."""
+    """Return the text in the spelling of commit ids if it may be the beginning of one."""
     return text.upper() if _PREFIX.fullmatch(text) else None
 
 

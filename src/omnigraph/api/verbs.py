@@ -1,4 +1,4 @@
-"""The table of verbs: for each class of request its name, who may ask it, its route, and how it is answered.
+"""The table of verbs: for each class of request its name, the capability required, its route, and its kind of answer.
 
 Command lines, HTTP routes and MCP tools are made from this table; the description of a verb is the docstring of its
 request. Paths are below that of a graph. `{name}` in a path is a field of the request.
@@ -20,15 +20,15 @@ from omnigraph.schema.names import suggest
 Capability = Literal[
     "read", "export", "change", "schema_apply", "branch_create", "branch_delete", "branch_merge", "maintain",
 ]  # fmt: skip
-"""What an actor has to be allowed to do."""
+"""The capability that an actor needs."""
 Method = Literal["GET", "POST", "DELETE"]
 Answer = Literal["value", "stream", "here"]
-"""One value; items that are made as they are asked for; or what stays in the process, such as a local file."""
+"""One value; a stream of items; or a value that stays in the process, such as a local file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """What can be asked of a graph."""
+    """The entry of one class of requests."""
 
     name: str
     request: type[Request[Any]]
@@ -40,7 +40,7 @@ class Verb:
 
     @property
     def description(self) -> str:
-        """What the verb does, as the docstring of its request says."""
+        """Return the description of the verb: the docstring of its request."""
         return inspect.getdoc(self.request) or ""
 
 
@@ -113,7 +113,7 @@ _BY_REQUEST = {verb.request: verb for verb in VERBS}
 
 
 def verb_of(name: str) -> Verb:
-    """The verb of a name."""
+    """Return the verb of a name."""
     found = _BY_NAME.get(name)
     if found is None:
         raise InvalidArgument(
@@ -123,5 +123,5 @@ def verb_of(name: str) -> Verb:
 
 
 def verb_of_request(request: type[Request[Any]]) -> Verb:
-    """The verb whose requests are of a class."""
+    """Return the verb of a class of requests."""
     return _BY_REQUEST[request]

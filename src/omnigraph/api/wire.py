@@ -1,8 +1,8 @@
-"""Requests, results and errors as JSON and back: one codec for every way between processes.
+"""Requests, results and errors as JSON and back: one codec for every transport between processes.
 
-A request is `{"verb": "run_query", "fields": {...}}`. Values that JSON has stay as they are; dataclasses and other
-values are objects of one member that names them. Arrow tables travel as bytes of an IPC stream. The fields of a decoded
-request are checked by the annotations of its class, as arguments of `Graph` are.
+A request is `{"verb": "run_query", "fields": {...}}`. JSON values stay as they are; dataclasses and other values are
+objects of one member that names them. Arrow tables travel as bytes of an IPC stream. The fields of a decoded request
+are checked by the annotations of its class, like the arguments of `Graph`.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ _CODEC = ValueCodec(
 
 
 def encode_request(request: Request[Any]) -> Json:
-    """A request as JSON. Fields that have their default are left out."""
+    """Encode a request as JSON. Fields that have their default are left out."""
     fields: Json = {}
     for each in dataclasses.fields(request):  # type: ignore[arg-type]
         value = getattr(request, each.name)
@@ -88,7 +88,7 @@ def encode_request(request: Request[Any]) -> Json:
 
 
 def decode_request(body: Mapping[str, Any]) -> Request[Any]:
-    """The request that `encode_request` described, or one that somebody else wrote; its fields are checked."""
+    """Decode a request and check its fields, whether `encode_request` or another program wrote it."""
     verb, fields = body.get("verb"), body.get("fields", {})
     if not isinstance(verb, str) or not isinstance(fields, Mapping) or set(body) - {"verb", "fields"}:
         raise InvalidArgument("a request is an object of `verb` and `fields`")
@@ -99,7 +99,7 @@ def decode_request(body: Mapping[str, Any]) -> Request[Any]:
 
 @cache
 def _constructor(verb: str) -> Any:
-    """Makes a request of keywords, each checked by the annotation of its field."""
+    """Return a function that builds a request of keywords, each checked by the annotation of its field."""
     return checked_call(verb_of(verb).request)
 
 
@@ -110,27 +110,27 @@ def _default(field: dataclasses.Field[Any]) -> Any:
 
 
 def encode_result(result: Any) -> Any:
-    """A result, or one item of a result that is a stream, as JSON."""
+    """Encode a result, or one item of a streamed result, as JSON."""
     return _CODEC.encode(result)
 
 
 def decode_result(body: Any) -> Any:
-    """The result that `encode_result` described."""
+    """Decode the output of `encode_result`."""
     return _CODEC.decode(body)
 
 
 def encode_error(error: OmnigraphError) -> Json:
-    """An error as JSON."""
+    """Encode an error as JSON."""
     return error.to_wire()
 
 
 def decode_error(body: Mapping[str, Any]) -> OmnigraphError:
-    """The error that `encode_error` described, of its very class."""
+    """Decode the output of `encode_error`; the error has its original class."""
     return OmnigraphError.from_wire(body)
 
 
 def table_bytes(table: pa.Table) -> bytes:
-    """A table as an Arrow IPC stream."""
+    """Encode a table as an Arrow IPC stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
@@ -139,6 +139,6 @@ def table_bytes(table: pa.Table) -> bytes:
 
 
 def table_of(data: bytes) -> pa.Table:
-    """The table of an Arrow IPC stream."""
+    """Decode the table of an Arrow IPC stream."""
     with pa.ipc.open_stream(data) as reader:
         return reader.read_all()

@@ -1,4 +1,4 @@
-"""A whole branch as JSON lines, with the place in the feed at which it stands."""
+"""Write a whole branch as JSON lines, with the cursor of the feed at its head."""
 
 from __future__ import annotations
 

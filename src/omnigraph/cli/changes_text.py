@@ -1,4 +1,4 @@
-"""Changes and conflicts as people read them: one line each, and values side by side."""
+"""Print changes and conflicts: one line each, and values side by side."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MARKS = {"insert": "+", "update": "~", "delete": "-"}
 
 
 def print_changes(changes: Iterable[EntityChange]) -> dict[str, int]:
-    """Every change, updates with the values before and after; returns how many of each kind there were."""
+    """Print every change, updates with the values before and after; return how many of each kind there were."""
     counts = dict.fromkeys(MARKS, 0)
     for change in changes:
         counts[change.op] += 1
@@ -41,13 +41,13 @@ def _values(change: EntityChange) -> Iterator[str]:
 
 
 def print_stat(counts: Mapping[tuple[str, str], Mapping[str, int]]) -> None:
-    """Numbers by type."""
+    """Print numbers by type."""
     rows = [(f"{kind}:{name}", c["insert"], c["update"], c["delete"]) for (kind, name), c in counts.items()]
     print_table(["type", "inserted", "updated", "deleted"], rows)
 
 
 def stat_of(changes: Iterable[EntityChange]) -> dict[tuple[str, str], dict[str, int]]:
-    """How many entities of each type were inserted, updated and deleted."""
+    """Count inserted, updated and deleted entities of each type."""
     counts: dict[tuple[str, str], dict[str, int]] = {}
     for change in changes:
         of_type = counts.setdefault((change.entity_kind, change.type_name), dict.fromkeys(MARKS, 0))
@@ -61,7 +61,7 @@ def summary(counts: Mapping[str, int]) -> str:
 
 
 def print_conflicts(conflicts: Iterable[Conflict]) -> None:
-    """Every conflict with the values of both sides and of the base, beside each other."""
+    """Print every conflict with the values of both sides and of the base, beside each other."""
     for number, conflict in enumerate(conflicts, start=1):
         decided = f" (decided: {conflict.resolution})" if conflict.resolution else ""
         print_line(f"{number}. {conflict.kind}: {clean(conflict.message)}{decided}")
@@ -96,7 +96,7 @@ def conflict_count(number: int) -> str:
 
 
 def print_mutation(result: MutationResult, actor: str | None) -> None:
-    """What a mutation did to its branch."""
+    """Print the outcome of a mutation."""
     if result.replayed and result.commit is not None:
         print_line(f"done before, as commit {result.commit.graph_commit_id}")
         return

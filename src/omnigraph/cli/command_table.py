@@ -1,7 +1,7 @@
 """The commands of `omnigraph`, and the group that imports the module of a command when the command is run.
 
-Help and completion of the program itself need names and one line of each command: these stand here, so that neither
-imports the modules. A test compares the lines with what the commands say about themselves.
+Help and completion of the program need the name and one line of each command: they are listed here, so that neither
+imports the modules. A test compares the lines with the help of the commands.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ PAGED = frozenset(
 
 
 class LazyGroup(TyperGroup):
-    """The group of all commands. Those that nobody runs are known by name and summary only."""
+    """The group of all commands. A command that is not run is listed by name and summary, without an import."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -112,13 +112,13 @@ class LazyGroup(TyperGroup):
             self.commands[name] = TyperCommand(name, help=entry.summary)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that a command line names, with its own options."""
+        """Return the command that a command line names, with its own options."""
         name, command, rest = super().resolve_command(ctx, args)
         return name, None if command is None else load_command(str(name)), rest
 
 
 def load_command(name: str) -> Any:
-    """Import the module of a command and build what parses its options."""
+    """Import the module of a command and build its parser."""
     entry = ENTRIES[name]
     found = getattr(import_module(f"omnigraph.cli.commands.{entry.module}"), entry.attribute)
     if not isinstance(found, typer.Typer):

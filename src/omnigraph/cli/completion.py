@@ -1,4 +1,4 @@
-"""What the shell is offered after a key press: names of the graph that the command line names, or the environment."""
+"""Shell completion: names of the graph that the command line or the environment names."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ QUERIES_VARIABLE = "OMNIGRAPH_QUERIES"
 
 
 def branches(context: typer.Context, incomplete: str) -> list[str]:
-    """Branches of the graph."""
+    """Complete branches of the graph."""
     return _offered(context, incomplete, lambda graph: [branch.name for branch in graph.branches.list()])
 
 
 def tags(context: typer.Context, incomplete: str) -> list[str]:
-    """Tags of the graph."""
+    """Complete tags of the graph."""
     return _offered(context, incomplete, lambda graph: [tag.name for tag in graph.tags.list()])
 
 
 def targets(context: typer.Context, incomplete: str) -> list[str]:
-    """Branches and tags: the targets that have names."""
+    """Complete branches and tags: the targets that have names."""
     return [*branches(context, incomplete), *tags(context, incomplete)]
 
 
 def types(context: typer.Context, incomplete: str) -> list[str]:
-    """Types of nodes and edges, at the head of main."""
+    """Complete types of nodes and edges, at the head of main."""
     return _offered(context, incomplete, lambda graph: [entity.name for entity in graph.catalog().entity_types])
 
 
 def edge_types(context: typer.Context, incomplete: str) -> list[str]:
-    """Types of edges."""
+    """Complete types of edges."""
     return _offered(context, incomplete, lambda graph: graph.catalog().edges)
 
 
 def queries(context: typer.Context, incomplete: str) -> list[str]:
-    """Queries of the file or directory of `--query`, or else of the environment."""
+    """Complete queries of the file or directory of `--query`, or else of the environment."""
     path = context.params.get("file") or os.environ.get(QUERIES_VARIABLE)
     if not path or context.params.get("text"):
         return []
@@ -56,14 +56,14 @@ def queries(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def formats(context: typer.Context, incomplete: str) -> list[str]:
-    """Formats of results."""
+    """Complete formats of results."""
     from omnigraph.cli.formats import FORMATS
 
     return [name for name in FORMATS if name.startswith(incomplete)]
 
 
 def _offered(context: typer.Context, incomplete: str, find: Callable[[Graph], Iterable[str]]) -> list[str]:
-    """Names that begin with what was typed. A graph that cannot be read offers none: a shell shows no errors here."""
+    """Return names that begin with the typed text; none for an unreadable graph, since a shell shows no errors here."""
     uri = context.params.get("uri") or context.params.get("store") or os.environ.get(STORE_VARIABLE)
     if not uri:
         return []

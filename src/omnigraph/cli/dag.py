@@ -1,4 +1,4 @@
-r"""The picture of the commit graph: commits in, rows of text out. Pure, so it is tested on paper graphs.
+r"""Draw the commit graph: commits in, rows of text out. Pure, so tests need no graph on disk.
 
 Newest first, one column per open line of history. `*` is a commit, `|` a line that goes on; `|/` joins a line to the
 one it was forked from, `|\` opens the second parent of a merge. Only ASCII: the picture is the same in every terminal,
@@ -16,7 +16,7 @@ COMMIT, LINE, JOIN, OPEN, OVER, GAP = "*", "|", "/", "\\", "_", " "
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A commit as the picture needs it. `order` is its time; `parents` has the first parent first."""
+    """A commit with the fields that the picture needs. `order` is its time; `parents` has the first parent first."""
 
     id: str
     parents: tuple[str, ...] = ()
@@ -32,7 +32,7 @@ class Row:
 
 
 def newest_first(nodes: Iterable[Node]) -> list[Node]:
-    """By time, except that no commit comes before one of its children (clocks of several machines may disagree)."""
+    """Sort by time, but no commit before one of its children (clocks of several machines may disagree)."""
     known = {node.id: node for node in nodes}
     waiting_for = dict.fromkeys(known, 0)
     for node in known.values():
@@ -52,9 +52,9 @@ def newest_first(nodes: Iterable[Node]) -> list[Node]:
 
 
 def without(nodes: Sequence[Node], hidden: Collection[str]) -> tuple[list[Node], dict[str, str]]:
-    """The graph with some commits left out and their children tied to the nearest shown ancestors.
+    """Leave some commits out and connect their children to the nearest shown ancestors.
 
-    Also returns, for every hidden commit, the shown one that stands for it. Merges are never hidden: that would lose
+    Also returns, for every hidden commit, the shown one that represents it. Merges are never hidden: that would lose
     one of their parents.
     """
     gone = {node.id: node for node in nodes if node.id in hidden and len(node.parents) < 2}
@@ -77,7 +77,7 @@ def without(nodes: Sequence[Node], hidden: Collection[str]) -> tuple[list[Node],
 
 
 def draw(nodes: Iterable[Node]) -> list[Row]:
-    """The picture of a commit graph.
+    """Draw a commit graph.
 
     >>> for row in draw([Node("c", ("a",), 3), Node("b", ("a",), 2), Node("a", (), 1)]):
     ...     print(f"{row.drawing} {row.id or ''}".rstrip())
@@ -129,7 +129,7 @@ class _Picture:
             self._lanes.pop()
 
     def _lane_for(self, name: str, after: int = -1) -> int:
-        """The lane that waits for a commit, or a free one to the right of `after`."""
+        """Return the lane of a commit, or a free one to the right of `after`."""
         if name in self._lanes:
             return self._lanes.index(name)
         for at in range(after + 1, len(self._lanes)):
@@ -148,7 +148,7 @@ class _Picture:
         self._lanes[to] = parent
 
     def _join(self, at: int, meets: int) -> None:
-        """Two lanes lead to one commit: the right one ends in the left one."""
+        """Join two lanes that lead to one commit: the right one ends in the left one."""
         left, right = sorted((at, meets))
         name, self._lanes[right] = self._lanes[right], None
         self._slant_left(right, left)
@@ -169,7 +169,7 @@ class _Picture:
         self._connect({2 * end - 1: OPEN})
 
     def _over(self, begin: int, end: int) -> dict[int, str]:
-        """A level stroke that passes behind the lanes it crosses."""
+        """Draw a horizontal line behind the lanes it crosses."""
         crossed = {2 * at for at, lane in enumerate(self._lanes) if lane is not None}
         return {column: OVER for column in range(begin, end) if column not in crossed}
 

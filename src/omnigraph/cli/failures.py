@@ -1,4 +1,4 @@
-"""How a failure looks, and which exit code it has. No traceback reaches a user who did not ask for one.
+"""Error output and exit codes. Tracebacks are shown only on request.
 
 ====  ===========================================================================
 0     done
@@ -26,7 +26,7 @@ from omnigraph.errors import ArgumentRefused, InvalidArgument, OmnigraphError, P
 TRACEBACK_VARIABLE = "OMNIGRAPH_TRACEBACK"
 FAILED, MISUSED, INTERRUPTED = 1, 2, 130
 MAX_SHOWN = 20
-"""How many wrong rows are listed, unless the command line says otherwise."""
+"""The default number of invalid rows listed."""
 EXIT_CODES: tuple[tuple[type[OmnigraphError], int], ...] = ((PreconditionFailed, 4), (OmnigraphError, FAILED))
 
 # Typer 0.15 raises the errors of click, later ones their own copies: the ancestors of a name that both export are
@@ -46,11 +46,11 @@ OPTIONS = {
     "kinds": "--kind", "types": "--type", "ops": "--op", "expect_head": "--if-commit", "from_branch": "--from",
     "actor": "--as", "type_name": "--type", "at": "--at", "snapshot": "--at",
 }  # fmt: skip
-"""Arguments of the facade that have another name on the command line."""
+"""Arguments of the facade with another name on the command line."""
 
 
 def report(error: OmnigraphError, *, json: bool, max_shown: int = MAX_SHOWN) -> int:
-    """Show an error of the library, with what else is wrong with the rows; returns the exit code."""
+    """Show an error of the library, with further violations; return the exit code."""
     if isinstance(error, ArgumentRefused):
         option = OPTIONS.get(error.argument, f"--{error.argument.replace('_', '-')}")
         error = InvalidArgument(f"{option} {error.says}", hint=error.hint)
@@ -64,7 +64,7 @@ def report(error: OmnigraphError, *, json: bool, max_shown: int = MAX_SHOWN) -> 
 
 
 def _list_others(violations: Sequence[Violation], max_shown: int) -> None:
-    """The violations after the first, which the error itself tells."""
+    """List the violations after the first, which is in the error itself."""
     shown = violations[1:max_shown]
     for each in shown:
         note(f"  {each.text}")
@@ -75,7 +75,7 @@ def _list_others(violations: Sequence[Violation], max_shown: int) -> None:
 
 @contextmanager
 def listing(max_shown: int, *, json: bool) -> Iterator[None]:
-    """Show an error that the library raises inside with at most so many violations, and end the command."""
+    """Show an error raised in the block with at most the given number of violations, and end the command."""
     try:
         yield
     except OmnigraphError as error:
@@ -83,7 +83,7 @@ def listing(max_shown: int, *, json: bool) -> Iterator[None]:
 
 
 def report_misuse(error: Exception, *, json: bool) -> int:
-    """Show what is wrong with the command line."""
+    """Show an error of the command line."""
     misuse = cast("_Misuse", error)
     message = _in_plain_words(misuse.format_message())
     context = getattr(misuse, "ctx", None)
@@ -97,7 +97,7 @@ def report_misuse(error: Exception, *, json: bool) -> int:
 
 
 def _in_plain_words(message: str) -> str:
-    """A message without the words of the library that reads the values."""
+    """Return a message without the terms of the library that parses the values."""
     for said, plain in _PHRASES:
         message = message.replace(said, plain)
     return message
@@ -112,7 +112,7 @@ _PHRASES = (
 
 
 def report_unexpected(error: Exception, *, json: bool) -> int:
-    """Show an error that nobody foresaw, in one line."""
+    """Show an unexpected error in one line."""
     lines = str(error).strip().splitlines()
     message = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
     if json:

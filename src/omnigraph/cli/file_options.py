@@ -1,4 +1,4 @@
-"""Options that say how input files are written, for the commands that read files."""
+"""Options for the format of input files, shared by the commands that read files."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ TERMINAL_ROWS = 50
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """How many rows of a result people are shown, None for all, and what they do to see more."""
+    """The number of rows to show, None for all, and the hint for seeing more."""
 
     limit: int | None = None
     remedy: str = "--all shows them"
@@ -33,7 +33,7 @@ WHOLE = Part()
 
 
 def part_shown(limit: int | None, remedy: str, *, all_rows: bool = False) -> Part:
-    """The part of a table to show. Without a limit that is all of it, but on a terminal."""
+    """Return the part of a table to show: without a limit all of it, except on a terminal."""
     if all_rows:
         return WHOLE
     return Part(TERMINAL_ROWS if limit is None and sys.stdout.isatty() else limit, remedy)
@@ -61,7 +61,7 @@ def _heading(result: Result | ResultStream) -> dict[str, Any]:
 
 
 def cell_text(value: Any) -> str:
-    """A value as people read it."""
+    """Return the printed form of a value."""
     shown = json_value(value)
     if shown is None:
         return "null"
@@ -107,7 +107,7 @@ def _print_origin(result: Result) -> None:
 
 
 def _shown(result: Result, limit: int | None) -> pa.Table:
-    """The rows that are shown: all, or the first `limit`."""
+    """Return the rows to show: all, or the first `limit`."""
     return result.table if limit is None else result.table.slice(0, limit)
 
 
@@ -166,7 +166,7 @@ FORMATS = (*CUT, "json", *STREAMED)
 
 
 def print_result(result: Result, format: str, part: Part = WHOLE) -> None:
-    """A result in a format. Those that programs read have all rows, whatever the limit."""
+    """Print a result in a format. Machine-readable formats have all rows, whatever the limit."""
     if format in CUT:
         CUT[format](result, part)
     elif format == "json":

@@ -1,4 +1,4 @@
-"""What an interrupted command has written and what not, in one line; and the upkeep that a command ends with."""
+"""Report in one line what an interrupted command has written; and run the maintenance that ends a command."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SECONDS_BEFORE_BAR = 0.2
 
 @dataclass(slots=True)
 class _Command:
-    """What is known of the command that runs."""
+    """The state of the running command."""
 
     graph: Graph | None = None
     otherwise: str | None = None
@@ -36,24 +36,24 @@ _command = _Command()
 
 
 def begin_write(otherwise: str = NOTHING, *, quiet: bool = False) -> None:
-    """A command that changes something begins. `otherwise` is said of it where it has published no commit."""
+    """Begin a command that writes. `otherwise` is the report for it when it has published no commit."""
     global _command
     _command = _Command(otherwise=otherwise, quiet=quiet)
 
 
 def watch(graph: Graph, *, forked: str | None = None) -> None:
-    """The graph that the command changes, and the branch that it creates if there is none."""
+    """Record the graph that the command changes, and the branch that it creates if there is none."""
     _command.graph, _command.forked = graph, forked
 
 
 def forget() -> None:
-    """Nothing is known of the next command."""
+    """Reset the state for the next command."""
     global _command
     _command = _Command()
 
 
 def wait_for_indexes() -> None:
-    """Wait for what the writes of the command left to do, as the process would when it ends, and show it."""
+    """Wait for the index maintenance that writes of the command started, as the process does at exit, and show it."""
     graph = _command.graph
     if graph is not None:
         with shown_progress(show=not _command.quiet, after=_SECONDS_BEFORE_BAR) as progress:
@@ -61,7 +61,7 @@ def wait_for_indexes() -> None:
 
 
 def report_interrupt(*, leave: bool) -> int:
-    """Say what was and was not written. `leave` ends the process, whatever its threads are doing."""
+    """Report what was and was not written. `leave` ends the process, whatever its threads are doing."""
     if leave:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # the answer takes a request or two, and may be interrupted
     told = _outcome()
@@ -73,7 +73,7 @@ def report_interrupt(*, leave: bool) -> int:
 
 
 def _outcome() -> str | None:
-    """What has become of every plan that the command handed to the publisher: a look at the branches says it."""
+    """Return the outcome of every plan that the command passed to the publisher, read from the branches."""
     graph = _command.graph
     if graph is None:
         return _command.otherwise
@@ -93,7 +93,7 @@ def _outcome() -> str | None:
 
 
 def _missing_branch(graph: Graph) -> str:
-    """Says that the branch which the command would have created is not there."""
+    """Return the note that the branch which the command would have created does not exist."""
     if _command.forked is not None:
         try:
             graph.repository.refs.get(_command.forked)
@@ -105,7 +105,7 @@ def _missing_branch(graph: Graph) -> str:
 
 
 def _leave() -> None:
-    """End at once: threads that still write would be waited for, and nothing that they write is needed."""
+    """End at once: an ordinary exit waits for threads whose writes are not needed."""
     files = sys.modules.get("omnigraph.write.files")
     if files is not None:
         files.remove_spooled()

@@ -8,19 +8,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 LEAST_WIDTH = 6
-"""No column is narrowed further: a terminal that has no room for it folds the line."""
+"""The least width of a narrowed column: a narrower terminal wraps the line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """The size of the terminal that stdout is."""
+    """The size of the terminal on stdout."""
 
     columns: int
     lines: int
 
 
 def screen() -> Screen | None:
-    """The terminal that stdout is; None for pipes and files."""
+    """Return the terminal on stdout; None for pipes and files."""
     if not sys.stdout.isatty():
         return None
     size = shutil.get_terminal_size()
@@ -29,7 +29,7 @@ def screen() -> Screen | None:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Columns and cells, with what stands between them."""
+    """Columns and cells, with the separator between them."""
 
     names: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -54,12 +54,12 @@ class Table:
 
 
 def holds_ids(name: str) -> bool:
-    """Whether a column of that name holds ids: `id`, `p.id`, `commit`."""
+    """Return whether a column of that name holds ids: `id`, `p.id`, `commit`."""
     return name.rpartition(".")[2].lstrip("@") in ("id", "commit", "src", "dst")
 
 
 def _narrowed(widths: Sequence[int], which: Sequence[int], room: int) -> list[int]:
-    """Widths of which the widest of some columns are narrowed until all fit, or none can be narrowed further."""
+    """Narrow the widest of some columns until all fit, or none can be narrowed further."""
     found = list(widths)
     excess = sum(found) - room
     level = min(max((found[at] for at in which), default=0), max(room, LEAST_WIDTH) + 1)
@@ -73,7 +73,7 @@ def _narrowed(widths: Sequence[int], which: Sequence[int], room: int) -> list[in
 
 
 def display_width(text: str) -> int:
-    """How many cells of a terminal a text takes."""
+    """Return the number of terminal cells of a text."""
     if text.isascii():
         return len(text)
     from rich.cells import cell_len
@@ -82,7 +82,7 @@ def display_width(text: str) -> int:
 
 
 def fit_columns(text: str, width: int) -> str:
-    """A text of exactly that width: filled with blanks, or cut and marked by an ellipsis."""
+    """Return a text of exactly that width: padded, or cut and marked by an ellipsis."""
     size = display_width(text)
     if size <= width:
         return text + " " * (width - size)

@@ -1,4 +1,4 @@
-"""The `omnigraph` program: the tree of commands, and `run`, which turns whatever happens into an exit code.
+"""The `omnigraph` program: the tree of commands, and `run`, which returns an exit code for every outcome.
 
 Nothing here or in `commands/` imports the engine before a command runs, and a command imports no other command.
 """
@@ -72,7 +72,7 @@ def root(
 
 
 def _count_calls(context: typer.Context) -> None:
-    """Say at the end of the command which calls it made to storage, and how many requests an object store got."""
+    """Report at the end of the command its calls to storage, and the number of requests to object stores."""
     from omnigraph.storage import calls, requests
 
     counts, before = calls.start(), requests.so_far()
@@ -110,7 +110,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         except (KeyboardInterrupt, typer.Abort):
             return interrupts.report_interrupt(leave=arguments is None)
         except BrokenPipeError:
-            # The reader of our output has gone (`| head`): there is nobody left to tell.
+            # The reader of our output has closed the pipe (`| head`): the rest of the output has no destination.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return FAILED
         except Exception as error:  # noqa: BLE001  the last line of defence: a user gets a sentence, not a stack
@@ -133,7 +133,7 @@ def _invoke(arguments: list[str]) -> int:
 
 
 def _tolerate_any_text(stream: TextIO) -> None:
-    """Names and messages are users' text: what a terminal cannot show is escaped instead of being fatal."""
+    """Escape characters that a terminal cannot show: names and messages are users' text."""
     if isinstance(stream, io.TextIOWrapper):
         stream.reconfigure(errors="backslashreplace")
 

@@ -1,4 +1,4 @@
-"""The options that commands share, and what they mean: which graph, which state of it, and consent."""
+"""The options that commands share: the graph, the state of it, and consent."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Engine(StrEnum):
-    """Who does the work."""
+    """Where the work runs."""
 
     auto = "auto"
     arrow = "arrow"
@@ -82,22 +82,22 @@ Op = Annotated[
 
 
 def wanted_kinds(kind: list[str] | None) -> tuple[KindName, ...]:
-    """The words of `--kind`; the facade refuses others than node and edge."""
+    """Return the words of `--kind`; the facade refuses others than node and edge."""
     return cast("tuple[KindName, ...]", tuple(kind or ()))
 
 
 def wanted_ops(op: list[str] | None) -> tuple[OpName, ...]:
-    """The words of `--op`; the facade refuses others than insert, update and delete."""
+    """Return the words of `--op`; the facade refuses others than insert, update and delete."""
     return cast("tuple[OpName, ...]", tuple(op or ()))
 
 
 def named_file(path: str) -> str | Path:
-    """A file for a method of the facade that takes texts too: a path is never read as a text. URIs stay texts."""
+    """Return a file for a method of the facade that takes texts too: a path is never read as a text. URIs are texts."""
     return path if "://" in path else Path(path)
 
 
 def group(purpose: str) -> typer.Typer:
-    """Commands about one noun. The noun alone shows them, and counts as an incomplete command line."""
+    """Make a group of commands about one noun. The noun alone lists them, and is an incomplete command line."""
     commands = typer.Typer(add_completion=False)
 
     @commands.callback(invoke_without_command=True, help=purpose)
@@ -115,7 +115,7 @@ def usage(message: str) -> NoReturn:
 
 
 def location(uri: str | None, store: str | None = None) -> str:
-    """The graph that a command names, or the one of the environment."""
+    """Return the graph that a command names, or the one of the environment."""
     if uri is not None and store is not None:
         usage("the graph is named twice: give a URI or --store, not both")
     named = uri if uri is not None else store
@@ -127,14 +127,14 @@ def location(uri: str | None, store: str | None = None) -> str:
 
 
 def open_to_read(uri: str | None, store: str | None = None) -> Graph:
-    """The graph, read-only: nothing in the store changes, recovery included."""
+    """Open the graph read-only: nothing in the store changes, recovery included."""
     from omnigraph.graph import Graph
 
     return Graph.open(location(uri, store), mode="ro")
 
 
 def open_to_write(command: str, uri: str | None, store: str | None = None, *, quiet: bool) -> Graph:
-    """The graph for a change, after saying on stderr which one it is."""
+    """Open the graph for a change, after announcing it on stderr."""
     from omnigraph.graph import Graph
 
     where = location(uri, store)
@@ -146,7 +146,7 @@ def open_to_write(command: str, uri: str | None, store: str | None = None, *, qu
 
 
 def announce(command: str, uri: str, *, quiet: bool) -> None:
-    """One line on stderr that says what is about to be changed."""
+    """Print one line on stderr that describes the change to come."""
     from omnigraph.storage.layout import GraphRoot
 
     root = GraphRoot.parse(uri)
@@ -155,7 +155,7 @@ def announce(command: str, uri: str, *, quiet: bool) -> None:
 
 
 def require_consent(uri: str, what: str, *, yes: bool, json: bool) -> None:
-    """Ask before something that cannot be undone happens to a graph that others may share."""
+    """Ask for confirmation of an irreversible change to a graph that may be shared."""
     from omnigraph.storage.layout import GraphRoot
 
     root = GraphRoot.parse(uri)
@@ -170,7 +170,7 @@ def require_consent(uri: str, what: str, *, yes: bool, json: bool) -> None:
 
 
 def snapshot_of(graph: Graph, branch: str | None, target: str | None) -> Snapshot:
-    """What `--branch` or `--at` name; main's head when neither is given."""
+    """Return the snapshot of `--branch` or `--at`; main's head when neither is given."""
     if branch is not None and target is not None:
         usage("--branch and --at exclude each other")
     if branch is not None:

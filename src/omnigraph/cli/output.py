@@ -1,6 +1,7 @@
-"""What goes to stdout and stderr. Results go to stdout and nothing else does, so that it can always be parsed.
+"""Output to stdout and stderr.
 
-Colours appear on a terminal only, and only there tables are cut to its width: elsewhere a line has all of every value.
+Only results go to stdout, so that it can always be parsed. Colours appear on a terminal only, and only there tables are
+cut to its width: elsewhere a line has all of every value.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ _UNBOUNDED = 1_000_000
 
 
 def console() -> Console:
-    """A console for stdout that neither wraps nor interprets what it prints."""
+    """Return a console for stdout that neither wraps nor interprets its text."""
     from rich.console import Console
 
     return Console(file=sys.stdout, width=_UNBOUNDED, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
 def clean(text: str | None) -> str:
-    """User text on one line, without the control characters that could drive a terminal."""
+    """Return user text on one line, without control characters."""
     if text is None:
         return ""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
@@ -39,7 +40,7 @@ def print_line(text: str) -> None:
 
 
 def print_styled(lines: Iterable[Text]) -> None:
-    """Lines with colours, where there is a terminal to show them."""
+    """Print lines with colours, on a terminal."""
     out = console()
     for line in lines:
         out.print(line)
@@ -77,12 +78,12 @@ def print_heading(line: str) -> None:
 
 
 def note(text: str) -> None:
-    """A line for the person who watches; never part of the result."""
+    """Print a line for people on stderr; never part of the result."""
     sys.stderr.write(f"{text}\n")
 
 
 def time_text(microseconds: int) -> str:
-    """A moment as people read it, in UTC."""
+    """Return a moment for display, in UTC."""
     moment = dt.datetime.fromtimestamp(microseconds / 1_000_000, dt.UTC)
     return moment.strftime("%Y-%m-%d %H:%M:%S")
 
@@ -97,7 +98,7 @@ def count_text(number: int, noun: str) -> str:
 
 
 def size_text(count: int) -> str:
-    """A number of bytes as people read it."""
+    """Return a number of bytes for display."""
     size = float(count)
     for unit in ("B", "kB", "MB", "GB"):
         if size < 1000:

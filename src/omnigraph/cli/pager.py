@@ -1,4 +1,4 @@
-"""Output that is longer than the screen goes through a pager: on a terminal, never into a pipe or file."""
+"""Page output that is longer than the screen, on a terminal, never into a pipe or file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LESS_SETTINGS = "FRX"
 
 
 def pager_command() -> str | None:
-    """What `OMNIGRAPH_PAGER` or else `PAGER` names; None when it is empty, `cat`, or not there."""
+    """Return the command of `OMNIGRAPH_PAGER` or else `PAGER`; None when it is empty, `cat`, or not installed."""
     command = next((os.environ[name] for name in PAGER_VARIABLES if name in os.environ), DEFAULT_PAGER)
     try:
         words = shlex.split(command)
@@ -36,7 +36,7 @@ def pager_command() -> str | None:
 
 @contextmanager
 def page_output() -> Iterator[None]:
-    """Page whatever is written to stdout inside, if that is a terminal and there is more than it shows at once."""
+    """Page the output of the block, if stdout is a terminal and the output exceeds the screen."""
     size, command = screen(), pager_command()
     if size is None or command is None or os.environ.get("TERM") == "dumb":
         yield
@@ -97,12 +97,12 @@ class _PagedOutput(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        """What is held stays held: it may yet be more than the screen shows."""
+        """Keep held text: it may still exceed the screen."""
         if self._held is None and self._process is None:
             self._terminal.flush()
 
     def finish(self) -> None:
-        """Show what was held, or wait until the pager is left."""
+        """Print the held text, or wait until the pager ends."""
         self._release(self._terminal)
         if self._process is None:
             return

@@ -1,4 +1,4 @@
-"""How far a command has come, on stderr: bars and a spinner on a terminal, a line now and then where there is none."""
+"""Show progress on stderr: bars and a spinner on a terminal, lines at intervals elsewhere."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SAID = {
 
 @contextmanager
 def shown_progress(title: str | None = None, *, show: bool = True, after: float = 0.0) -> Iterator[Listener | None]:
-    """Show the progress that the command reports in the block; with a title, a spinner beside it.
+    """Show the progress that the command reports in the block; with a title, also a spinner.
 
     On a terminal it appears after so many seconds and is gone at the end. None where nothing is to be shown.
     """
@@ -41,7 +41,7 @@ def shown_progress(title: str | None = None, *, show: bool = True, after: float 
 
 
 def spinner(title: str, *, show: bool = True) -> contextlib.AbstractContextManager[Listener | None]:
-    """Show that a command is at work, where it takes longer than a second."""
+    """Show a spinner for a command that takes longer than a second."""
     return shown_progress(title, show=show, after=SECONDS_BEFORE_SPINNER)
 
 
@@ -58,7 +58,7 @@ def _terminal() -> Iterator[IO[str]]:
 
 
 def amount_text(progress: Progress) -> str:
-    """What is done of what, in the unit of the phase, and the rows where they are something else."""
+    """Return the finished and the total amount, in the unit of the phase, and the rows where they differ from it."""
     if progress.unit == "bytes":
         done, total = size_text(progress.done), None if progress.total is None else size_text(progress.total)
     else:
@@ -69,7 +69,7 @@ def amount_text(progress: Progress) -> str:
 
 
 def percent_text(progress: Progress) -> str:
-    """The share that is done, rounded down: 100% is the end."""
+    """Return the finished share, rounded down: 100% is the end."""
     return "" if progress.share is None else f"{int(progress.share * 100)}%"
 
 
@@ -82,7 +82,7 @@ class _Bars:
         from rich.progress import Progress as Display
 
         class Screen(Console):
-            """A console that leaves the cursor alone: whoever is stopped at once cannot bring it back."""
+            """A console that keeps the cursor visible: a process that is killed cannot restore it."""
 
             def show_cursor(self, show: bool = True) -> bool:
                 """Do nothing."""
@@ -125,7 +125,7 @@ class _Bars:
                 self._display.start()
 
     def __call__(self, progress: Progress) -> None:
-        """Show the phase as far as it has come. What is one step only is under way, or done."""
+        """Show the progress of a phase. A phase of a single step is either under way or done."""
         is_whole = progress.unit == "steps" and progress.total == 1
         shown: dict[str, Any] = {
             "total": None if is_whole and not progress.is_over else progress.total, "completed": progress.done,

@@ -1,4 +1,4 @@
-"""Lines that a person types into the interactive shell, with prompts, history and completion."""
+"""Read lines typed into the interactive shell, with prompts, history and completion."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from omnigraph.cli.statements import StatementReader
 
 
 class Session(Protocol):
-    """What the prompts need to know of the shell."""
+    """The state of the shell that the prompts show."""
 
     @property
     def place(self) -> str:
         """The graph and the state that is read."""
 
     def words(self) -> list[str]:
-        """What can be completed."""
+        """Return the words for completion."""
 
 
 def typed_statements(session: Session, history: str) -> Iterator[str]:
-    """Statements as they are typed. Ctrl-C drops what is unfinished, Ctrl-D leaves."""
+    """Yield statements as they are typed. Ctrl-C drops an unfinished one, Ctrl-D ends."""
     ask = _line_editor(session, history)
     reader = StatementReader()
     while True:
@@ -45,7 +45,7 @@ def prompt_text(place: str, *, unfinished: bool) -> str:
 
 
 def _line_editor(session: Session, history: str) -> Callable[[str], str]:
-    """Asks for a line. With prompt_toolkit lines can be edited, completed and recalled."""
+    """Return a function that reads a line. With prompt_toolkit lines can be edited, completed and recalled."""
     try:
         from prompt_toolkit import PromptSession
         from prompt_toolkit.completion import WordCompleter
@@ -60,7 +60,7 @@ def _line_editor(session: Session, history: str) -> Callable[[str], str]:
 
 
 def is_confirmed(question: str) -> bool:
-    """Ask on the terminal; only `y` and `yes` are a yes."""
+    """Ask on the terminal; only `y` and `yes` confirm."""
     sys.stderr.write(f"{question} [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -52,7 +52,7 @@ a blank line or a ; ends it
 
 @dataclass(frozen=True, slots=True)
 class ShellSettings:
-    """Who commits, and whether a session asks before mutations and pages its answers."""
+    """The actor of commits, and whether a session confirms mutations and pages its answers."""
 
     actor: str | None = None
     confirms: bool = False
@@ -101,12 +101,12 @@ class Repl:
 
     @property
     def place(self) -> str:
-        """The graph and the state that is read: `people.omni:main`, `people.omni@v1`."""
+        """Return the graph and the state that is read: `people.omni:main`, `people.omni@v1`."""
         name = clean(self.graph.uri.rstrip("/").rpartition("/")[2])
         return f"{name}@{clean(self.at)}" if self.at is not None else f"{name}:{clean(self.branch or 'main')}"
 
     def run(self, statements: Iterator[str]) -> int:
-        """Answer statement after statement; the exit code says whether the last one of a script failed."""
+        """Execute statement after statement; the exit code is whether the last one of a script failed."""
         for statement in statements:
             if statement.strip() in ("\\quit", "\\q", "exit", "quit"):
                 break
@@ -124,7 +124,7 @@ class Repl:
         return FAILED if self._failed else 0
 
     def words(self) -> list[str]:
-        """What can be completed: the language, the shell's commands, and the names of the schema."""
+        """Return the words for completion: the language, the shell's commands, and the names of the schema."""
         catalog = self.graph.catalog()
         names = {*catalog.nodes, *catalog.interfaces, *(name[:1].lower() + name[1:] for name in catalog.edges)}
         names.update(p.name for node in catalog.nodes.values() for p in node.properties)
@@ -143,7 +143,7 @@ class Repl:
             command(rest.strip())
 
     def _answer_text(self, statement: str) -> None:
-        """Answer what was typed. Places in errors are those of what was typed, too."""
+        """Execute a typed text. Places in errors refer to that text."""
         try:
             self._answer(as_query(statement), None)
         except LanguageError as error:
@@ -172,7 +172,7 @@ class Repl:
         print_line(str(self.graph.explain(text, name, given, self.branch, target, analyze=analyze)))
 
     def _mutate(self, text: str | Path, name: str | None, given: dict[str, Any], query: ast.Query) -> None:
-        """Run a mutation as one commit of the branch, after asking on a terminal."""
+        """Run a mutation as one commit of the branch, after confirmation on a terminal."""
         from omnigraph.cli.changes_text import print_mutation
         from omnigraph.graph import Graph
 
@@ -190,7 +190,7 @@ class Repl:
         print_mutation(self._writable.mutate(text, name, given, branch=branch, actor=actor), actor)
 
     def _parsed(self, text: str | Path, name: str | None) -> ast.Query | None:
-        """The query that a text or file holds under a name; None when there is not one to choose."""
+        """Return the query that a text or file holds under a name; None when the choice is ambiguous or empty."""
         from omnigraph.handles.texts import source_of
         from omnigraph.query import parse_queries
 
@@ -276,7 +276,7 @@ class Repl:
 
 
 def _steps(query: ast.Query) -> Iterator[str]:
-    """What a mutation does, statement by statement: `delete Person`."""
+    """Return the steps of a mutation, statement by statement: `delete Person`."""
     from omnigraph.query.ast import Mutation
 
     if isinstance(query.body, Mutation):

@@ -1,4 +1,4 @@
-"""What the program does not import."""
+"""Keep pandas from being imported by the program."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from types import ModuleType
 
 
 class _Hidden:
-    """A finder that knows one name, which it says is not installed."""
+    """A finder that reports one module as not installed."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -24,9 +24,9 @@ class _Hidden:
 def without_pandas(arguments: Sequence[str]) -> Iterator[None]:
     """Run a command line as if pandas were not installed.
 
-    Where it is, pyarrow imports it for the first scalar it makes, and that takes longer than everything else that a
-    short command does. Only this program may hide it: it passes no pandas values to Arrow, and Spark, which does, is
-    started by commands that name it. A program that has imported Arrow or pandas itself is left as it is.
+    If it is, pyarrow imports it for the first scalar, which takes longer than all other work of a short command. Only
+    this program may hide it: it passes no pandas values to Arrow, and Spark, which does, is started by commands that
+    name it. A program that has imported Arrow or pandas itself is left as it is.
     """
     if "pyarrow" in sys.modules or "pandas" in sys.modules or _names_spark(arguments):
         yield

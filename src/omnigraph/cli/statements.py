@@ -1,11 +1,11 @@
-"""Lines of the interactive shell as whole statements: a command of the shell, or query text with balanced braces."""
+"""Assemble lines of the interactive shell to statements: a command of the shell, or query text with balanced braces."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 HEAD = "query it() {\n"
-"""Written before a statement that has no head of its own. On a line of its own: the columns of errors stay right."""
+"""Prepended to a statement without a head, on a line of its own so that the columns of errors stay right."""
 
 
 class StatementReader:
@@ -20,11 +20,11 @@ class StatementReader:
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether lines wait for the rest of their statement."""
+        """Return whether the lines so far are an incomplete statement."""
         return bool(self._held)
 
     def feed(self, line: str) -> str | None:
-        """Take one line; the statement that it ends."""
+        """Add one line; return the statement that it completes, or None."""
         bare = line.strip()
         if not self._held and (bare.startswith("\\") or bare in ("exit", "quit")):
             return bare
@@ -35,18 +35,18 @@ class StatementReader:
         return self.rest() if self._held and ends and depth_of(text) <= 0 else None
 
     def rest(self) -> str | None:
-        """What was held, at the end of all lines."""
+        """Return the held lines, at the end of the input."""
         text = "\n".join(self._held)
         self._held = []
         return text or None
 
     def forget(self) -> None:
-        """Drop what was held."""
+        """Drop the held lines."""
         self._held = []
 
 
 def statements(lines: Iterator[str]) -> Iterator[str]:
-    """The statements of a script. One that the end of the script cuts short is the last."""
+    """Yield the statements of a script. A statement cut short by the end of the script is the last."""
     reader = StatementReader()
     for line in lines:
         found = reader.feed(line)
@@ -58,17 +58,17 @@ def statements(lines: Iterator[str]) -> Iterator[str]:
 
 
 def has_head(statement: str) -> bool:
-    """Whether a statement is a whole `query ... { ... }`."""
+    """Return whether a statement is a whole `query ... { ... }`."""
     return statement.lstrip().startswith("query")
 
 
 def as_query(statement: str) -> str:
-    """A statement as query text: what lacks its head gets one. It ends a line, so it is never taken for a file name."""
+    """Return a statement as query text, with a head if it lacks one. It ends a line, so it is never a file name."""
     return f"{statement}\n" if has_head(statement) else f"{HEAD}{statement}\n}}"
 
 
 def depth_of(text: str) -> int:
-    """How many braces are open, those in texts and comments left out."""
+    """Return the number of open braces, without those in texts and comments."""
     depth, in_text, escaped = 0, False, False
     at = 0
     while at < len(text):

@@ -1,4 +1,4 @@
-"""Every error the library raises on purpose, grouped by what the caller does next.
+"""Every error the library raises on purpose, grouped by the caller's next action.
 
 ::
 

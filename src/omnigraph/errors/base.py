@@ -10,7 +10,7 @@ from omnigraph.errors.codec import decode_value, encode_value
 
 
 class _Brief(reprlib.Repr):
-    """A bounded `repr`: of long values the beginning, of deep ones the top, of huge numbers how long they are."""
+    """A bounded `repr`: long values and deep nesting are cut, huge numbers are shown as their number of digits."""
 
     def repr_int(self, x: int, level: int) -> str:
         if x.bit_length() > 256:
@@ -25,9 +25,9 @@ _MAX_MESSAGE = 2_000
 
 
 def show_value(value: Any, width: int = 60) -> str:
-    """A value in a message: cut to `width`, whatever it is. Huge numbers and deep nesting are no obstacle.
+    """Return a value as text for a message, cut to `width`; huge numbers and deep nesting are shortened.
 
-    >>> shown("Ann"), shown([1, [2]]), shown("x" * 99, 12)
+    >>> show_value("Ann"), show_value([1, [2]]), show_value("x" * 99, 12)
     ("'Ann'", '[1, [2]]', "'xxxxxxxx...")
     """
     text = repr(value) if isinstance(value, str | bytes) and len(value) <= width else _BRIEF.repr(value)
@@ -35,13 +35,13 @@ def show_value(value: Any, width: int = 60) -> str:
 
 
 def _printable(text: str) -> str:
-    """A text that can be printed and sent: no halves of surrogate pairs, and of bounded length."""
+    """Return a text that can be printed and sent: no halves of surrogate pairs, and of bounded length."""
     cut = text if len(text) <= _MAX_MESSAGE else f"{text[: _MAX_MESSAGE - 3]}..."
     return cut if cut.isascii() else cut.encode(errors="backslashreplace").decode()
 
 
 class OmnigraphError(Exception):
-    """Root of all errors. `hint` says what to do next, when there is something to say."""
+    """Root of all errors. `hint` is the advised next action, if there is one."""
 
     code: ClassVar[str] = "internal"
     retryable: ClassVar[bool] = False
@@ -70,11 +70,11 @@ class OmnigraphError(Exception):
         return body | self.details()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickled by its attributes: constructors take parts of the message instead of the message."""
+        """Pickle by attributes, because constructors take parts of the message instead of the message."""
         return _restore, (type(self), dict(vars(self)))
 
     def to_wire(self) -> dict[str, Any]:
-        """The error as JSON from which `from_wire` makes an equal one, in another process or on another machine."""
+        """Return the error as JSON that `from_wire` decodes to an equal one, in another process or on another host."""
         return {
             "class": type(self).__name__,
             "fields": {name: encode_value(value) for name, value in vars(self).items()},
@@ -82,7 +82,7 @@ class OmnigraphError(Exception):
 
     @staticmethod
     def from_wire(body: Mapping[str, Any]) -> OmnigraphError:
-        """The error that `to_wire` described, of its own class; of the root class where its name is not known here."""
+        """Decode the output of `to_wire` to an error of its own class; an unknown class becomes the root class."""
         cls = _CLASSES.get(body["class"], OmnigraphError)
         return _restore(cls, {name: decode_value(value) for name, value in body["fields"].items()})
 

@@ -1,7 +1,7 @@
-"""Values as JSON and back, without loss: how errors, requests and results leave a process.
+"""Values as JSON and back, without loss: the encoding of errors, requests and results between processes.
 
-Values that JSON has stay as they are. Others are objects of one member, whose name says what they are:
-`{"$date": ...}`, `{"$Violation": {...}}`.
+JSON values stay as they are. Others are objects of one member, whose name is the type of the value: `{"$date": ...}`,
+`{"$Violation": {...}}`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 def error_part(cls: type[T]) -> type[T]:
-    """Class decorator: a frozen dataclass that errors hold, and that travels with them."""
+    """Class decorator: register a frozen dataclass that errors contain, to be encoded with them."""
     _PARTS[cls.__name__] = cls
     return cls
 
@@ -34,9 +34,9 @@ _SCALARS: Mapping[str, Any] = {
 
 
 class ValueCodec:
-    """Encodes plain values, and dataclasses that it knows by name.
+    """Encodes plain values, and dataclasses registered by name.
 
-    `encode_other` is asked for every value that is neither; `decoders` belong to the tags that it makes.
+    `encode_other` encodes every other value; `decoders` decode the tags that it emits.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class ValueCodec:
         self._decoders = {**_SCALARS, **(decoders or {})}
 
     def encode(self, value: Any) -> Any:
-        """A value that `json.dumps` takes and `decode` makes the same value of."""
+        """Encode a value for `json.dumps`; `decode` returns an equal value."""
         if value is None or isinstance(value, bool):
             return value
         if isinstance(value, int):
@@ -86,7 +86,7 @@ class ValueCodec:
         return str(value) if isinstance(value, str) else self._encode_other(value)
 
     def decode(self, value: Any) -> Any:
-        """The value that `encode` was given. A part that this process has no class for stays a mapping."""
+        """Decode the output of `encode`. A dataclass that is not registered in this process stays a mapping."""
         if isinstance(value, list):
             return [self.decode(each) for each in value]
         if not isinstance(value, dict):
@@ -114,10 +114,10 @@ def _shown(value: Any) -> str:
 
 _ERRORS = ValueCodec(_PARTS, _shown)
 encode_value = _ERRORS.encode
-"""A value of an error. What no codec knows is sent as the text that a message would show."""
+"""The codec of errors. A value of an unregistered type is sent as the text that a message would show."""
 decode_value = _ERRORS.decode
 
 
 def known_parts() -> Mapping[str, type]:
-    """The dataclasses that errors hold, by name."""
+    """Return the dataclasses that errors contain, by name."""
     return dict(_PARTS)

@@ -1,4 +1,4 @@
-"""Somebody else was there first, or a merge needs a decision."""
+"""Errors of concurrent writes, and of merges that need a decision."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from omnigraph.errors.data import Violation
 
 
 class ConflictError(OmnigraphError):
-    """Somebody else was there first. Nothing was published."""
+    """A concurrent write was published first, or a name is taken. Nothing was published."""
 
     code = "conflict"
     retryable = True
@@ -70,7 +70,7 @@ class ChangeFeedSchemaChanged(ConflictError):
 
 
 class PlanMoved(SchemaMoved):
-    """A schema change would take other steps now than when it was planned. Nothing was changed."""
+    """A schema change has other steps now than when it was planned. Nothing was changed."""
 
     retryable = False
 
@@ -108,7 +108,7 @@ class KeyConflict(ConflictError):
         self.violations = violations
 
     def details(self) -> dict[str, Any]:
-        """Which key of which type, and where it stands in the input."""
+        """The key, its type, and its place in the input."""
         kind, _, name = self.type_key.partition(":")
         found: dict[str, Any] = {"key_conflict": {"entity_kind": kind, "type_name": name, "entity_id": self.entity_id}}
         if self.violations and self.violations[0].path is not None:
@@ -119,12 +119,12 @@ class KeyConflict(ConflictError):
 
 
 def taken_text(type_key: str, entity_id: str) -> str:
-    """What to say of an id that exists already."""
+    """Return the message for an id that exists already."""
     return f"{type_key} already has an entity with id {entity_id!r}"
 
 
 class ConstraintConflict(ConflictError):
-    """Another write came first, and together with it this one would break a rule of the schema."""
+    """A concurrent write was published first; together with it this write would break a rule of the schema."""
 
     code = "constraint_conflict"
 
@@ -134,7 +134,7 @@ class ConstraintConflict(ConflictError):
 
 
 class EndpointConflict(ConflictError):
-    """A node that this write needs was removed, or a node it removes got a new edge, before it could publish."""
+    """A concurrent write removed a node that this write needs, or added an edge to a node that this write removes."""
 
     code = "endpoint_conflict"
 
@@ -145,7 +145,7 @@ class EndpointConflict(ConflictError):
 
 
 class PreconditionFailed(ConflictError):
-    """The branch head is not the commit that the caller demanded. Never retried."""
+    """The branch head is not the commit that the caller expects. Never retried."""
 
     code = "precondition_failed"
     retryable = False
@@ -161,7 +161,7 @@ class PreconditionFailed(ConflictError):
 
 
 class PublishContention(ConflictError):
-    """The retry budget or the deadline of a publish ran out."""
+    """A publish ran out of retries or reached its deadline."""
 
     code = "publish_contention"
 
@@ -174,14 +174,14 @@ class NameTaken(ConflictError):
 
 
 class BranchGone(ConflictError):
-    """The branch that this write was prepared on was deleted, perhaps recreated under the same name."""
+    """The branch that this write was prepared on was deleted, and perhaps created again under the same name."""
 
     code = "branch_gone"
     retryable = False
 
 
 class BranchInUse(ConflictError):
-    """The branch cannot be deleted: something still needs it."""
+    """The branch cannot be deleted: a tag or another branch depends on it."""
 
     code = "branch_in_use"
     retryable = False

@@ -1,4 +1,4 @@
-"""Errors of the rows and of the call that brings them."""
+"""Errors of input rows, and of the arguments of a call."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from omnigraph.errors.codec import error_part
 @error_part
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Violation:
-    """One row that breaks one rule. `row` is its line in a text file, else its place in the input, from 1.
+    """One row that breaks one rule. `row` is its line in a text file, else its position in the input, from 1.
 
-    `data` is the row itself, as JSON values, where it comes from a DataFrame: its place says little outside the load.
+    `data` is the row as JSON values if it comes from a DataFrame, where a position does not identify it after the load.
     """
 
     rule: str
@@ -51,7 +51,7 @@ class Violation:
         return {k: v for k, v in found.items() if v is not None}
 
     def _plain_value(self) -> str:
-        """A row that could not be read is given whole, to be mended; a value only as far as it takes to know it."""
+        """Return a JSON value for a message: an unreadable row whole, to be repaired; any other value shortened."""
         return self.value if self.rule == "syntax" and isinstance(self.value, str) else _plain(self.value)
 
 
@@ -83,7 +83,7 @@ class DataError(OmnigraphError):
         self.violations = violations
 
     def details(self) -> dict[str, Any]:
-        """Where in the input the row stands, and all that is wrong when it is more than one thing."""
+        """The place of the row in the input, and all violations when there is more than one."""
         line = self.row if self.path is not None else None
         found = {"type_key": self.type_key, "row": self.row, "field": self.field, "path": self.path, "line": line}
         if self.violations:
@@ -142,7 +142,7 @@ class InvalidArgument(OmnigraphError, ValueError):
 
 
 class ArgumentRefused(InvalidArgument):
-    """A method does not take a value. `argument` is what the method calls it, `says` the rest of the sentence."""
+    """A method does not take a value. `argument` is the parameter's name, `says` the rest of the sentence."""
 
     def __init__(self, function: str, argument: str, says: str, *, hint: str | None = None) -> None:
         super().__init__(f"{function}(): {argument} {says}", hint=hint)
@@ -151,6 +151,6 @@ class ArgumentRefused(InvalidArgument):
 
 
 class CursorInvalid(InvalidArgument):
-    """A cursor of the change feed is damaged, or belongs to another graph, life of the branch, or filter."""
+    """A cursor of the change feed is damaged, or belongs to another graph, branch incarnation or filter."""
 
     code = "cursor_invalid"

@@ -9,7 +9,7 @@ from omnigraph.errors.base import OmnigraphError
 from omnigraph.errors.codec import error_part
 
 _WIDEST = 500
-"""How much of a line is quoted, and how much of that stands before the place."""
+"""How many characters of a line an error quotes, and how many of them stand before the place."""
 _AROUND = 100
 
 
@@ -43,7 +43,7 @@ class LanguageError(OmnigraphError):
         self.path = path
         self.rule = rule
         self.excerpt = None if span is None or source is None else _excerpt(span, source)
-        """The line that is wrong with a caret under the span. The text as a whole may be long, and is not kept."""
+        """Keep the line of the span with a caret under it. The whole text may be long, and is not kept."""
 
     def __str__(self) -> str:
         where = self.path or "<text>"
@@ -87,18 +87,18 @@ class ParseError(LanguageError):
 
 
 class SchemaError(LanguageError):
-    """The schema parses but says something impossible."""
+    """The schema parses but its meaning is invalid."""
 
     code = "schema_error"
 
 
 class TypeCheckError(LanguageError):
-    """The query parses but does not fit the schema."""
+    """The query parses but does not match the schema."""
 
     code = "type_error"
 
 
 class JobError(LanguageError):
-    """A job file of the pipeline says something that cannot be run."""
+    """A job file of the pipeline is invalid."""
 
     code = "job_error"

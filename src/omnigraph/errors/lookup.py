@@ -1,4 +1,4 @@
-"""The thing named does not exist, or not any more."""
+"""Errors of names that do not exist, or not any more."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from omnigraph.errors.base import OmnigraphError
 
 
 class NotFound(OmnigraphError):
-    """The thing named does not exist."""
+    """The named object does not exist."""
 
     code = "not_found"
 
@@ -56,7 +56,7 @@ class HistoricalVersionReclaimed(NotFound):
 
 
 class ChangeFeedGap(NotFound):
-    """The feed cannot tell what a commit changed: its version, or the one before it, has been reclaimed."""
+    """The feed cannot compute the changes of a commit: its version, or the one before it, has been reclaimed."""
 
     code = "change_feed_gap"
 
@@ -68,5 +68,5 @@ class ChangeFeedGap(NotFound):
         self.commit_id = commit_id
 
     def details(self) -> dict[str, Any]:
-        """The commit at which the feed breaks off."""
+        """The first commit that the feed cannot read."""
         return {"graph_commit_id": self.commit_id}

@@ -1,4 +1,4 @@
-"""Limits, unsupported requests, refused access."""
+"""Errors of limits, unsupported requests and missing permissions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class LimitExceeded(OmnigraphError):
 
 
 class Unsupported(OmnigraphError):
-    """Valid, but not something this engine can do."""
+    """The request is valid, but this engine does not support it."""
 
     code = "unsupported"
 
@@ -26,7 +26,7 @@ class ForkUnsupported(Unsupported):
 
 
 class SchemaChangeRefused(Unsupported):
-    """A schema change has a step that this engine does not take. Nothing was changed."""
+    """A schema change has a step that this engine does not support. Nothing was changed."""
 
     code = "schema_change_refused"
 
@@ -40,7 +40,7 @@ class SchemaChangeRefused(Unsupported):
 
 
 class DropNotAllowed(SchemaChangeRefused):
-    """A schema change drops types or properties that it was not asked to drop. Nothing was changed."""
+    """A schema change drops types or properties without permission to drop them. Nothing was changed."""
 
     code = "drop_not_allowed"
 
@@ -54,7 +54,7 @@ class DropNotAllowed(SchemaChangeRefused):
         self.dropped = dropped
 
     def details(self) -> dict[str, Any]:
-        """What would be dropped, the flags that allow it, and every step of the plan."""
+        """The types and properties that would be dropped, the flags that allow it, and every step of the plan."""
         return {
             "drops": list(self.dropped),
             "flags": [f"--drop {name}" for name in self.dropped],
@@ -63,7 +63,7 @@ class DropNotAllowed(SchemaChangeRefused):
 
 
 class EmbeddingFailed(OmnigraphError):
-    """The embedding service could not be reached, refused, or answered with something that is no embedding."""
+    """The embedding service could not be reached, refused the request, or returned no valid embedding."""
 
     code = "embedding_failed"
 

@@ -1,4 +1,4 @@
-"""The store failed or holds something unexpected."""
+"""Errors of the store: it failed, or holds unexpected data."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from omnigraph.errors.base import OmnigraphError
 
 
 class StorageError(OmnigraphError):
-    """The store failed or holds something unexpected. Always raised from the cause."""
+    """The store failed or holds unexpected data. Always raised from the cause."""
 
     code = "storage_error"
 
@@ -26,7 +26,7 @@ class StoreFull(StoreUnavailable):
 
 
 class CorruptGraph(StorageError):
-    """A durable object cannot be read as what it should be."""
+    """A durable object cannot be decoded as its kind."""
 
     code = "corrupt_graph"
 
@@ -38,19 +38,19 @@ class MissingData(StorageError):
 
 
 class StagedDataGone(MissingData):
-    """A file that a write has staged is not in the store any more. Nothing was published."""
+    """A file that a write has staged is no longer in the store. Nothing was published."""
 
     code = "staged_data_gone"
 
 
 class StoreReplaced(StorageError):
-    """What lies at the graph's location is not the store that this handle has opened: moved, unmounted or restored."""
+    """The store at the graph's location is not the one that this handle opened: it was moved, unmounted or restored."""
 
     code = "store_replaced"
 
 
 class CommitLost(StorageError):
-    """A compare-and-swap found its slot taken. Internal: the publisher answers it by reading again."""
+    """A compare-and-swap lost to another writer. Internal: the publisher reads the branch again and retries."""
 
     code = "commit_lost"
     retryable = True
@@ -60,7 +60,7 @@ REBUILD = (
     "with the omnigraph that wrote it: `omnigraph schema show URI > schema.pg`, `omnigraph export URI > rows.jsonl`; "
     "then here: `omnigraph init NEW --schema schema.pg` and `omnigraph load NEW --data rows.jsonl --mode append`"
 )
-"""How the rows of a graph come to another storage format."""
+"""The advice for moving the rows of a graph to another storage format."""
 
 
 class FormatUnsupported(StorageError):
@@ -70,7 +70,7 @@ class FormatUnsupported(StorageError):
 
 
 class OutcomeUnknown(StorageError):
-    """The store failed at the one moment when the write may or may not have become visible."""
+    """The store failed while the write was becoming visible: it may or may not be published."""
 
     code = "outcome_unknown"
 
@@ -82,5 +82,5 @@ class OutcomeUnknown(StorageError):
         self.commit_id = commit_id
 
     def details(self) -> dict[str, Any]:
-        """The commit to ask for."""
+        """The commit id that shows whether the write became visible."""
         return {"graph_commit_id": self.commit_id}

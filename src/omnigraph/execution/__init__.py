@@ -1,1 +1,1 @@
-"""Executors of one query plan."""
+"""Executors of query plans: in process on Arrow, and on Spark; and algorithms over whole graphs."""

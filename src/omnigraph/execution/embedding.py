@@ -1,8 +1,8 @@
-"""Text to vectors, by a service or by a stand-in that needs none.          (texts -> EmbeddingProvider -> unit vectors)
+"""Embed text as vectors, by a service or by an offline mock.              (texts -> EmbeddingProvider -> unit vectors)
 
-Every vector that leaves here has the dimension asked for, finite components and length one. Providers hold no state
-between calls and may be shared between threads. Nothing is sent anywhere unless the environment names a service or
-holds its key.
+Every returned vector has the requested dimension, finite components and length one. Providers hold no state between
+calls and may be shared between threads. Nothing is sent anywhere unless the environment names a service or holds its
+key.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _MAX_MILLISECONDS = 24 * 60 * 60 * 1000
 
 
 class EmbeddingProvider(Protocol):
-    """Makes vectors of texts, always by the same model."""
+    """Embeds texts, always by the same model."""
 
     @property
     def model(self) -> str:
-        """The name of the model, as `@embed(..., model="...")` records it."""
+        """Return the name of the model, as `@embed(..., model="...")` records it."""
 
     def embed(self, texts: Sequence[str], dimension: int) -> Vectors:
-        """One unit vector per text, as an array of shape (texts, dimension)."""
+        """Return one unit vector per text, as an array of shape (texts, dimension)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class MockProvider:
     model: str = "mock"
 
     def embed(self, texts: Sequence[str], dimension: int) -> Vectors:
-        """One unit vector per text."""
+        """Return one unit vector per text."""
         _check_dimension(dimension)
         digests = (hashlib.shake_256(t.encode("utf-8", "surrogatepass")).digest(4 * dimension) for t in texts)
         rows = [(np.frombuffer(digest, "<u4") + 0.5) / 2.0**31 - 1.0 for digest in digests]  # between -1 and 1, never 0
@@ -69,7 +69,7 @@ class OpenAICompatibleProvider:
     policy: CallPolicy = DEFAULT_POLICY
 
     def embed(self, texts: Sequence[str], dimension: int) -> Vectors:
-        """One unit vector per text."""
+        """Return one unit vector per text."""
         endpoint = Endpoint(self.base_url, "Authorization", "Bearer ", self.api_key)
 
         def batch(part: Sequence[str]) -> list[Any]:
@@ -93,7 +93,7 @@ class GeminiProvider:
     policy: CallPolicy = DEFAULT_POLICY
 
     def embed(self, texts: Sequence[str], dimension: int) -> Vectors:
-        """One unit vector per text."""
+        """Return one unit vector per text."""
         endpoint = Endpoint(self.base_url, "x-goog-api-key", "", self.api_key)
         name = quote(f"models/{self.model.removeprefix('models/')}")
 
@@ -109,7 +109,7 @@ class GeminiProvider:
 
 
 def embed_query(provider: EmbeddingProvider | None, text: str, dimension: int, recorded: str | None = None) -> Vectors:
-    """The vector of one query text, for a property whose vectors the `recorded` model made (None: not recorded)."""
+    """Embed one query text for a property whose vectors the `recorded` model made (None: not recorded)."""
     if provider is None:
         raise _no_credentials("nearest() with a text needs an embedding provider, and none is configured")
     if recorded is not None and recorded != provider.model:
@@ -122,7 +122,7 @@ def embed_query(provider: EmbeddingProvider | None, text: str, dimension: int, r
 
 
 def unit_vectors(rows: Sequence[Any], count: int, dimension: int) -> Vectors:
-    """Rows of numbers as an array of unit vectors; what cannot be one is refused."""
+    """Normalise rows of numbers to unit vectors; refuse rows that cannot be one."""
     if len(rows) != count:
         raise InvalidValue(f"{count} texts were embedded, {len(rows)} vectors came back")
     checked = np.empty((count, dimension), np.float64)
@@ -174,7 +174,7 @@ def _check_dimension(dimension: int) -> None:
 
 
 def provider_from_env(env: Mapping[str, str]) -> EmbeddingProvider | None:
-    """The provider that the environment asks for; None when it says nothing about embeddings."""
+    """Return the provider that the environment configures; None when it configures none."""
     set_ = {name: value.strip() for name, value in env.items() if value.strip()}
     kind = "mock" if _flag(set_, "OMNIGRAPH_EMBEDDINGS_MOCK") else set_.get("OMNIGRAPH_EMBED_PROVIDER")
     if kind is None:
@@ -192,7 +192,7 @@ def provider_from_env(env: Mapping[str, str]) -> EmbeddingProvider | None:
         return GeminiProvider(_key(set_, "GEMINI_API_KEY"), model, url or GEMINI_URL, policy)
     if kind == "openai":
         return OpenAICompatibleProvider(_key(set_, "OPENAI_API_KEY"), model, url or OPENAI_URL, policy)
-    # A key goes only to its own service, or to the address that somebody wrote down.
+    # A key is sent only to its own service, or to an explicitly configured address.
     names = ("OPENROUTER_API_KEY", "OPENAI_API_KEY") if url else ("OPENROUTER_API_KEY",)
     return OpenAICompatibleProvider(_key(set_, *names), model, url or OPENROUTER_URL, policy)
 

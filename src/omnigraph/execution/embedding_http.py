@@ -1,6 +1,6 @@
-"""One JSON request to an embedding service, tried again while that makes sense and time allows.
+"""Send one JSON request to an embedding service, with retries within a deadline.
 
-A service's own words may appear in an error, the key never: it is cut out of everything that is quoted, redirects are
+A service's message may appear in an error, the key never: it is cut out of everything that is quoted, redirects are
 refused because they would carry it elsewhere, and no cause is chained that could hold it.
 """
 
@@ -26,7 +26,7 @@ _CHUNK = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class CallPolicy:
-    """How long and how often to try, in seconds. The deadline covers one request with all its tries."""
+    """The number and the durations of tries, in seconds. The deadline covers one request with all its tries."""
 
     timeout: float = 30.0
     deadline: float = 60.0
@@ -39,7 +39,7 @@ DEFAULT_POLICY = CallPolicy()
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where requests go, and the header that holds the key (not shown in `repr`)."""
+    """The URL of requests, and the header that holds the key (not shown in `repr`)."""
 
     base_url: str
     key_header: str
@@ -57,11 +57,11 @@ class Endpoint:
 
     @property
     def host(self) -> str:
-        """The host, for messages."""
+        """Return the host, for messages."""
         return urlsplit(self.base_url).hostname or ""
 
     def redacted(self, text: str) -> str:
-        """The text, short and without the key."""
+        """Return the text, short and without the key."""
         clean = " ".join(text.replace(self.key, "[key]").split())
         return clean if len(clean) <= _MAX_QUOTE else f"{clean[:_MAX_QUOTE]}..."
 
@@ -80,7 +80,7 @@ def _is_plain_url(url: str) -> bool:
 
 
 class _Again(Exception):
-    """A try that failed in a way that may pass; `wait` is what the service asked for, in seconds."""
+    """A try failed in a way that may pass; `wait` is the delay that the service requested, in seconds."""
 
     def __init__(self, reason: str, wait: float = 0.0) -> None:
         super().__init__(reason)
@@ -89,7 +89,7 @@ class _Again(Exception):
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, *_: Any, **__: Any) -> None:
-        """Follow nothing: the status is then reported as any other."""
+        """Follow no redirect: its status is reported like any other."""
         return
 
 
@@ -97,7 +97,7 @@ _OPENER = urllib.request.build_opener(_NoRedirects)
 
 
 def post_json(endpoint: Endpoint, path: str, body: Mapping[str, Any], policy: CallPolicy) -> Any:
-    """The decoded answer to a JSON request."""
+    """Send a JSON request and return the decoded answer."""
     content = json.dumps(body).encode()
     end = time.monotonic() + policy.deadline
     pause = policy.backoff
@@ -115,7 +115,7 @@ def post_json(endpoint: Endpoint, path: str, body: Mapping[str, Any], policy: Ca
 
 
 def _slice(policy: CallPolicy, end: float) -> float:
-    """The time that one try may take."""
+    """Return the time that one try may take."""
     return max(0.001, min(policy.timeout, end - time.monotonic()))
 
 
@@ -141,7 +141,7 @@ def _one_try(endpoint: Endpoint, path: str, content: bytes, timeout: float) -> b
 
 
 def _read(endpoint: Endpoint, response: http.client.HTTPResponse, end: float) -> bytes:
-    """The whole body; the time limit holds for all of it, not only for each packet."""
+    """Read the whole body; the time limit holds for all of it, not only for each packet."""
     body = bytearray()
     while chunk := response.read1(_CHUNK):
         body += chunk
@@ -155,7 +155,7 @@ def _read(endpoint: Endpoint, response: http.client.HTTPResponse, end: float) ->
 
 
 def _refusal(endpoint: Endpoint, error: urllib.error.HTTPError) -> Exception:
-    """What an error status means: try again, or give up with what the service says."""
+    """Return the error for a status: a retry, or a final failure with the service's message."""
     try:
         said = error.read(_CHUNK).decode("utf-8", "replace")
     except (OSError, http.client.HTTPException):
@@ -171,7 +171,7 @@ def _refusal(endpoint: Endpoint, error: urllib.error.HTTPError) -> Exception:
 
 
 def _message(said: str) -> str:
-    """The message inside the JSON error object that all services use, or the text itself."""
+    """Return the message inside the JSON error object that all services use, or the text itself."""
     try:
         found = json.loads(said)["error"]["message"]
     except (ValueError, KeyError, TypeError, IndexError, RecursionError):

@@ -1,1 +1,1 @@
-"""The namespaces of `Graph`: `graph.branches`, `graph.commits` and so on, a few lines each."""
+"""The namespaces of `Graph`: `graph.branches`, `graph.commits` and so on."""

@@ -38,7 +38,7 @@ class Analytics:
         self._run = run or service.call
 
     def on(self, run: Callable[[Algorithm], pa.Table]) -> Analytics:
-        """The same with requests answered elsewhere."""
+        """Return the same namespace with requests executed by another service."""
         return Analytics(self._service, run)
 
     def degrees(self, edges: Edges, at: Target = None, *, weight: str | None = None) -> pa.Table:

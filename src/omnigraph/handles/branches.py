@@ -61,13 +61,13 @@ class Branches:
     ) -> MergeResult:  # fmt: skip
         """Bring the changes of `source` into `into` in one commit with two parents.
 
-        Contradictions raise `MergeConflict` with all of them, and nothing is published. `strategy` decides them: `ours`
+        Conflicts raise `MergeConflict` with all of them, and nothing is published. `strategy` resolves them: `ours`
         (what `into` has) or `theirs`, for everything or as `{"DivergentUpdate": "theirs", "Person": "ours"}`.
         `resolutions` decides single ones: a file that `write_conflicts` wrote, with the sides filled in, or conflicts
         with their `resolution`; one that was made about other values than the present ones decides nothing.
-        `property_level` joins edits of one entity that touch different properties. `dry_run` only tells.
-        With `engine="spark"` changed rows are compared and written by Spark tasks; the outcome is the same.
-        `progress` is called with `omnigraph.Progress`.
+        `property_level` joins edits of one entity that touch different properties. `dry_run` only reports. With
+        `engine="spark"` changed rows are compared and written by Spark tasks; the outcome is the same. `progress` is
+        called with `omnigraph.Progress`.
         """
         return self._service.call(
             MergeBranch(

@@ -1,4 +1,4 @@
-"""`graph.maintenance`: upkeep of a graph beside its writers."""
+"""`graph.maintenance`: maintenance of a graph beside its writers."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ class Maintenance:
     ) -> OptimizeReport:  # fmt: skip
         """Merge small fragments, drop deleted rows and extend indexes, beside writers; one commit, or none.
 
-        `auto` leaves tables alone that are not worth it yet, `dry_run` only tells why which would be worked on.
-        `target_rows` says how large a fragment may grow, a million rows by default. With `engine="spark"` tasks of
-        Spark do the work. `progress` is called with `omnigraph.Progress`.
+        `auto` skips tables that do not need it yet, `dry_run` only reports the tables that would be optimized and why.
+        `target_rows` limits the size of a fragment, a million rows by default. With `engine="spark"` tasks of Spark do
+        the work. `progress` is called with `omnigraph.Progress`.
         """
         return self._service.call(
             OptimizeTables(

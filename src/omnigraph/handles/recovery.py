@@ -1,4 +1,4 @@
-"""`graph.recovery`: what crashed writers left, and what was done about it."""
+"""`graph.recovery`: unfinished writes of crashed writers, and the actions of recovery on them."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class Schema:
 
 
 def _text(schema: str | os.PathLike[str], path: str | None) -> tuple[str, str | None]:
-    """A schema and the path that errors name. Words that end in no `.pg` are a text, if a wrong one."""
+    """Return a schema text and the path for errors. A string that does not end in `.pg` is a text."""
     if isinstance(schema, str) and " " in schema and not schema.endswith(".pg"):
         return schema, path
     text, found = text_of(schema, "schema", ".pg")

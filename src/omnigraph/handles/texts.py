@@ -1,4 +1,4 @@
-"""Texts that callers give as text, as the path of a file, or as a directory of stored queries."""
+"""Resolve an argument that is a text, the path of a file, or a directory of stored queries."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from omnigraph.write.user_files import read_text
 
 
 def source_of(query: str | os.PathLike[str], name: str | None) -> tuple[str, str | None]:
-    """The text that holds a query, and its path when it came from a file. A directory is searched for the name."""
-    if name is not None and not isinstance(name, str):  # parameters in its place, most likely
+    """Return the text that holds a query, and its path when it came from a file; a directory is searched."""
+    if name is not None and not isinstance(name, str):  # probably parameters in the place of the name
         raise InvalidArgument(
             f"the name of a query is a text, got {name!r}", hint="parameters have a name of their own: params={...}"
         )
@@ -24,7 +24,7 @@ def source_of(query: str | os.PathLike[str], name: str | None) -> tuple[str, str
 
 
 def _stored(directory: Path, name: str | None) -> tuple[str, str]:
-    """The file of a directory, or of directories below it, that holds a query of that name."""
+    """Return the file in or below a directory that holds a query of that name."""
     holders = _holders(directory)
     if name is None:
         raise InvalidArgument(
@@ -42,12 +42,12 @@ def _stored(directory: Path, name: str | None) -> tuple[str, str]:
 
 
 def stored_queries(path: str) -> list[str]:
-    """The names of the queries of a `.gq` file, or of those in and below a directory."""
+    """Return the names of the queries of a `.gq` file, or of those in and below a directory."""
     return sorted(_holders(path if "://" in path else Path(path)))
 
 
 def _holders(where: str | Path) -> dict[str, list[tuple[str, str]]]:
-    """Query names of a file or directory, each with the texts that hold it and their paths."""
+    """Return the query names of a file or directory, each with the texts that hold it and their paths."""
     holders: dict[str, list[tuple[str, str]]] = {}
     for path in sorted(where.rglob("*.gq")) if isinstance(where, Path) and where.is_dir() else [where]:
         source, _ = text_of(path, "query", ".gq")
@@ -57,7 +57,7 @@ def _holders(where: str | Path) -> dict[str, list[tuple[str, str]]]:
 
 
 def text_of(source: str | os.PathLike[str], noun: str, suffix: str) -> tuple[str, str | None]:
-    """Text and, when it came from a file, its path."""
+    """Return the text and, when it came from a file, its path."""
     text = os.fspath(source)
     if _is_text(source):
         return text, None

@@ -1,1 +1,1 @@
-"""The service over a store in this process: each request of `api` answered by the packages below."""
+"""The service over a store in this process: the handlers of each request of `api`."""

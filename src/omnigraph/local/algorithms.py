@@ -1,4 +1,4 @@
-"""Requests for algorithms over one snapshot: their kernels run in this process, or where a runner takes them."""
+"""Handle requests for algorithms over one snapshot, with kernels in this process or on a given runner."""
 
 from __future__ import annotations
 
@@ -111,12 +111,12 @@ def _no_paths(view: GraphView, weight: str | None) -> pa.Table:
 
 
 def _numbers(view: GraphView, type_name: str | None, sources: Sequence[EntityId]) -> list[int]:
-    """The numbers of some nodes, given by their ids."""
+    """Return the numbers of some nodes by their ids."""
     return [view.number_of(type_name, source) for source in sources]
 
 
 def write_column(graph: LocalGraph, request: WriteColumn, progress: Listener | None) -> LoadResult:
-    """Set one property of the nodes of a result that are still there, and leave everything else of them as it is."""
+    """Set one property of the nodes of a result that still exist, and leave all their other properties unchanged."""
     result, column = request.result, request.column
     name = request.property or column
     for each in ("type", "id", column):
@@ -142,7 +142,7 @@ def write_column(graph: LocalGraph, request: WriteColumn, progress: Listener | N
 
 
 def _with_property(data: GraphData, type_name: str, values: pa.Table, column: str, name: str) -> pa.Table:
-    """All rows of a type with one property replaced where the result has a value for it."""
+    """Return all rows of a type, with one property replaced where the result has a value for it."""
     entity = data.catalog.node(type_name)
     prop = entity.property(name)
     rows = {p.name: data.property_column(entity, p.name) for p in entity.properties}

@@ -1,4 +1,4 @@
-"""Engines that run requests outside this process, found by entry point and imported when they are first asked for."""
+"""Engines that execute requests outside this process, found by entry point and imported on first use."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 GROUP = "omnigraph.engines"
 _BUILT_IN = {"spark": EntryPoint("spark", "omnigraph.pipeline.engine", GROUP)}
-"""Engines of this package, for copies of it that were not installed, such as the archives of `spark-submit`."""
+"""Engines of this package, for copies without installed entry points, such as the archives of `spark-submit`."""
 
 
 class Engine(Protocol):
-    """What a module offers that is registered as an entry point of the group `omnigraph.engines`."""
+    """The interface of a module that is registered as an entry point of the group `omnigraph.engines`."""
 
     def load(self, graph: LocalGraph, request: LoadRows, progress: Listener | None) -> LoadResult:
         """Write the rows of a request as one commit."""
@@ -40,18 +40,18 @@ class Engine(Protocol):
         """Answer a plan from a snapshot."""
 
     def pool(self, uri: str, progress: Listener | None) -> TaskPool:
-        """Who merges fragments and sorts indexes."""
+        """Return the task pool that merges fragments and sorts indexes."""
 
     def comparing(self, progress: Listener | None) -> Comparing:
-        """How the rows of a merge are compared."""
+        """Return the comparison of rows for a merge."""
 
     def view(self, graph: Any) -> Any:
-        """The namespace of the engine on a `Graph`."""
+        """Return the namespace of the engine on a `Graph`."""
 
 
 @cache
 def find_engine(name: str) -> Engine:
-    """The engine of a name."""
+    """Return the engine of a name."""
     known = _BUILT_IN | {each.name: each for each in entry_points(group=GROUP)}
     if name not in known:
         raise InvalidArgument(f"engine {name!r} is unknown", hint=f"use 'auto', 'arrow' or {', '.join(sorted(known))}")
@@ -64,5 +64,5 @@ def find_engine(name: str) -> Engine:
 
 
 def holds_spark_frames(data: Any) -> bool:
-    """Whether some source of a load is a Spark DataFrame."""
+    """Return whether some source of a load is a Spark DataFrame."""
     return isinstance(data, Mapping) and any(type(v).__module__.startswith("pyspark.") for v in data.values())

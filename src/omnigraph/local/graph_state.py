@@ -1,4 +1,4 @@
-"""What a process holds of one open graph: the store, its repository, the executor and the compiled queries."""
+"""The state of one open graph in a process: the store, its repository, the executor and the compiled queries."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class LocalGraph:
-    """One open graph. Requests are answered from it; engines stage and publish through its repository."""
+    """One open graph. Handlers read it; engines stage and publish through its repository."""
 
     def __init__(self, store: GraphStore) -> None:
         self.store = store
@@ -28,31 +28,31 @@ class LocalGraph:
 
     @cached_property
     def executor(self) -> ArrowExecutor:
-        """What runs queries in this process. A program that asks none does not import it."""
+        """The executor of this process, imported on the first query."""
         from omnigraph.execution.arrow.engine import ArrowExecutor
 
         return ArrowExecutor(self.store)
 
     @cached_property
     def queries(self) -> CompiledQueries:
-        """Queries that were compiled before."""
+        """The cache of compiled queries."""
         from omnigraph.local.query_cache import CompiledQueries
 
         return CompiledQueries()
 
     @cached_property
     def pace(self) -> Pace:
-        """When tables were optimized last."""
+        """The times of the last optimization of tables."""
         from omnigraph.maintenance.optimize import Pace
 
         return Pace()
 
     def data(self, at: Target) -> GraphData:
-        """The columns and topologies of a target, read when they are first used."""
+        """Return the columns and topologies of a target, read on first use."""
         state = self.repository.resolve(at)
         return self.executor.data(state.snapshot, self.store.catalog(state.schema_hash))
 
 
 Handler = Callable[[LocalGraph, Any, Listener | None], Any]
-"""Answers requests of one class."""
+"""Handles requests of one class."""
 Handlers = Mapping[type[Request[Any]], Handler]

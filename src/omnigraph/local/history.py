@@ -1,4 +1,4 @@
-"""Requests about branches, tags, commits and what changed between them."""
+"""Handle requests about branches, tags, commits and the changes between them."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def get_head(graph: LocalGraph, request: GetHead, _: Listener | None) -> GraphCo
 
 
 def commit_changes(graph: LocalGraph, request: CommitChanges, _: Listener | None) -> tuple[EntityChange, ...]:
-    """What a commit changed against its first parent."""
+    """Return the changes of a commit against its first parent."""
     commit = graph.repository.commit(request.commit_id)
     if request.types:
         require_types(graph.store, graph.repository.head(MAIN), request.types)
@@ -87,7 +87,7 @@ def commit_changes(graph: LocalGraph, request: CommitChanges, _: Listener | None
 
 
 def diff_targets(graph: LocalGraph, request: DiffTargets, _: Listener | None) -> Iterator[EntityChange]:
-    """What would turn one target into another."""
+    """Return the changes from one target to another."""
     base, head = graph.repository.resolve(request.a), graph.repository.resolve(request.b)
     require_types(graph.store, head, request.types)
     found = changes_between(graph.store, base, head, _filter(request))
@@ -95,7 +95,7 @@ def diff_targets(graph: LocalGraph, request: DiffTargets, _: Listener | None) ->
 
 
 def poll_changes(graph: LocalGraph, request: PollChanges, _: Listener | None) -> ChangeFeed:
-    """The commits of a branch after a cursor. A feed that goes on was checked when it began."""
+    """Return the commits of a branch after a cursor. A feed that continues was checked when it began."""
     if request.cursor is None:
         require_types(graph.store, graph.repository.head(request.branch), request.types)
     return Feed(
@@ -105,7 +105,7 @@ def poll_changes(graph: LocalGraph, request: PollChanges, _: Listener | None) ->
 
 
 def write_history(graph: LocalGraph, request: ExportHistory, _: Listener | None) -> HistoryExport:
-    """Write every commit of a branch with what it changed."""
+    """Write every commit of a branch with its changes."""
     return export_history(graph.repository, request.target, request.branch)
 
 

@@ -1,4 +1,4 @@
-"""Requests that keep a graph in shape: indexes, compaction, cleanup, checks, copies, recovery."""
+"""Handle requests of maintenance: indexes, compaction, cleanup, checks, copies, recovery."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def repair_graph(graph: LocalGraph, request: RepairGraph, _: Listener | None) ->
 
 
 def check_graph(graph: LocalGraph, request: CheckGraph, _: Listener | None) -> FsckReport:
-    """Read the whole graph and report whatever does not fit."""
+    """Read the whole graph and report every inconsistency."""
     return fsck(graph.repository, deep=request.deep, type_name=request.type_name)
 
 
@@ -91,7 +91,7 @@ def get_stats(graph: LocalGraph, request: GetStats, _: Listener | None) -> Graph
 
 
 def clean_up(graph: LocalGraph, request: CleanUp, progress: Listener | None) -> CleanupReport:
-    """Delete old versions and abandoned files, or say what would be deleted."""
+    """Delete old versions and abandoned files, or report those that would be deleted."""
     policy = CleanupPolicy(
         request.keep, _duration("older_than", request.older_than), _duration("grace", request.grace), request.force
     )
@@ -103,7 +103,7 @@ def _duration(name: str, value: dt.timedelta | float | None) -> dt.timedelta | N
         return value
     try:
         return dt.timedelta(seconds=value)
-    except (TypeError, ValueError, OverflowError) as error:  # a text, not a number, without end
+    except (TypeError, ValueError, OverflowError) as error:  # a text, not a number, for infinity
         raise InvalidArgument(f"{name}={value!r} is not a duration", hint="give seconds or a timedelta") from error
 
 
@@ -120,7 +120,7 @@ def discard_intent(graph: LocalGraph, request: DiscardIntent, _: Listener | None
 
 
 def audit_recovery(graph: LocalGraph, _: AuditRecovery, __: Listener | None) -> pa.Table:
-    """What recovery has done, as rows."""
+    """Return the actions of recovery, as rows."""
     return graph.repository.recovery.audit_table()
 
 

@@ -1,4 +1,4 @@
-"""Requests that run or explain one query.                     (text -> compiled -> plan -> rows of one snapshot)"""
+"""Handle requests that run or explain one query.              (text -> compiled -> plan -> rows of one snapshot)"""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def stream_query(graph: LocalGraph, request: StreamQuery, _: Listener | None) ->
 
 
 def explain_query(graph: LocalGraph, request: ExplainQuery, _: Listener | None) -> Explanation:
-    """What a query will do; with `analyze` it is run, and measured."""
+    """Return the plan of a query; with `analyze` run it, and measure each operator."""
     state, compiled, catalog = _compile_read(graph, request)
     text = explain_ir(compiled)
     if not request.analyze:
@@ -70,7 +70,7 @@ def _compile_read(
 
 
 def _branch_read(at: Target, state: ManifestState) -> str | None:
-    """The branch whose head was read; None where an older state was."""
+    """Return the branch whose head was read; None where an older state was read."""
     return state.branch if at is None or at == state.branch else None
 
 

@@ -1,4 +1,4 @@
-"""Queries that were compiled before: by text, name and schema."""
+"""Cache of compiled queries, by text, name and schema."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ class CompiledQueries:
     def get(
         self, text: str, catalog: Catalog, schema_hash: str, name: str | None, path: str | None
     ) -> QueryIR | MutationIR:
-        """The query `name` of a text, compiled once for each schema it is asked under."""
+        """Return the query `name` of a text, compiled once for each schema."""
         key = (text, schema_hash, name)
         return self._known.get_or_make(key, lambda: language.compile_query(text, catalog, name=name, path=path))

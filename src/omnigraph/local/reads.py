@@ -1,4 +1,4 @@
-"""Requests that read rows, entities, blobs, snapshots and tables, or write them to files."""
+"""Handle requests that read rows, entities, blobs, snapshots and tables, or write them to files."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def read_entity(graph: LocalGraph, request: ReadEntity, _: Listener | None) -> d
 
 
 def read_snapshot(graph: LocalGraph, request: ReadSnapshot, _: Listener | None) -> Snapshot:
-    """What a target holds."""
+    """Return the contents of a target."""
     return graph.repository.resolve(request.at).snapshot
 
 
@@ -88,7 +88,7 @@ def stat_blob(graph: LocalGraph, request: StatBlob, _: Listener | None) -> BlobI
 
 
 def _blob(graph: LocalGraph, request: GetBlob | StatBlob) -> tuple[bytes | None, str]:
-    """The bytes of a blob, and the commit they were read at."""
+    """Return the bytes of a blob, and the commit they were read at."""
     key, name = request.table_key, request.property_name
     state = graph.repository.resolve(request.at)
     entity = graph.store.catalog(state.schema_hash).entity(key)
@@ -105,7 +105,7 @@ def _blob(graph: LocalGraph, request: GetBlob | StatBlob) -> tuple[bytes | None,
 
 
 def rows_of_state(graph: LocalGraph, state: ManifestState, table_key: str, *, where: str | None = None) -> pa.Table:
-    """Rows of a type in a state that was resolved before, with public property names."""
+    """Return rows of a type in a resolved state, with public property names."""
     entity = graph.store.catalog(state.schema_hash).entity(table_key)
     entry = state.snapshot.table(entity.table_key)
     names = {p.column: p.name for p in entity.properties}

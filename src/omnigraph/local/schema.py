@@ -1,4 +1,4 @@
-"""Requests about the schema of a graph."""
+"""Handle requests about the schema of a graph."""
 
 from __future__ import annotations
 

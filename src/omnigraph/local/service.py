@@ -1,6 +1,6 @@
-"""The service over a store in this process.                              (request -> handler -> result)
+"""The service over a store in this process.                               (request -> handler -> result)
 
-Every class of request has one handler; the modules beside this one hold them by topic.
+Every class of request has one handler; the modules of this package hold them by topic.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ TOPICS: Mapping[str, str] = {
         "algorithms",
     ),
 }  # fmt: skip
-"""The module beside this one that holds the handler of each request. It is imported when one is first asked for."""
+"""The module of this package that holds the handler of each request, imported on first use."""
 
 
 @cache
 def handler_of(request: str) -> Handler:
-    """The handler of a class of requests, by its name."""
+    """Return the handler of a class of requests, by its name."""
     if request not in TOPICS:
         raise Unsupported(f"a local graph does not answer {request}")
     handlers: Handlers = import_module(f"omnigraph.local.{TOPICS[request]}").HANDLERS
@@ -71,14 +71,14 @@ def handler_of(request: str) -> Handler:
 
 
 class LocalService:
-    """A graph on a local path, `file://` or `s3://`, answered by this process."""
+    """A graph on a local path, `file://` or `s3://`, served by this process."""
 
     def __init__(self, graph: LocalGraph) -> None:
         self._graph = graph
 
     @classmethod
     def create(cls, uri: str | os.PathLike[str], schema: str, *, path: str | None, actor: str | None) -> LocalService:
-        """Make a graph of a schema text."""
+        """Create a graph from a schema text."""
         from omnigraph.write.create import create_graph
 
         return cls(LocalGraph(create_graph(GraphRoot.parse(uri), schema, schema_path=path, actor=actor)))
@@ -87,7 +87,7 @@ class LocalService:
     def open(
         cls, uri: str | os.PathLike[str], mode: Literal["rw", "ro"] = "rw", settings: Settings | None = None
     ) -> LocalService:
-        """Open a graph that is there. Expired intents of other writers are resolved first, unless it is read only."""
+        """Open an existing graph. Expired intents of other writers are resolved first, unless it is read only."""
         graph = LocalGraph(GraphStore(GraphRoot.parse(uri), read_only=mode == "ro", settings=settings))
         graph.repository.head(MAIN)
         if mode == "rw":
@@ -98,7 +98,7 @@ class LocalService:
     def clone(
         cls, source: str | os.PathLike[str], target: str | os.PathLike[str], progress: Listener | None = None
     ) -> LocalService:
-        """Copy a graph to a place that is empty, and open the copy."""
+        """Copy a graph to an empty place, and open the copy."""
         from omnigraph.maintenance.backup import copy_graph
 
         found = cls.open(source, "ro")
@@ -107,7 +107,7 @@ class LocalService:
 
     @property
     def uri(self) -> str:
-        """Where the graph lies."""
+        """The location of the graph."""
         return self._graph.store.root.uri
 
     @property
@@ -121,13 +121,13 @@ class LocalService:
         return self._graph.store.root.is_local
 
     def call(self, request: Request[R], progress: Listener | None = None) -> R:
-        """Answer one request."""
+        """Execute one request."""
         if self._graph.store.is_closed:
             raise InvalidArgument(f"{self.uri} was closed", hint="open it again")
         return cast("R", handler_of(type(request).__name__)(self._graph, request, progress))
 
     def close(self) -> None:
-        """End the threads of the graph and let go of what it keeps in memory."""
+        """End the threads of the graph and release its memory."""
         self._graph.store.close()
 
     def local_graph(self) -> LocalGraph:

@@ -1,6 +1,6 @@
-"""Requests that change rows: loads, mutations, deletes, merges, and taking commits back.
+"""Handle requests that change rows: loads, mutations, deletes, merges, and reverts of commits.
 
-A write that means the same on a branch that moved is prepared again here, a bounded number of times.
+A write whose meaning does not depend on the head is prepared again when the branch moves, a bounded number of times.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ def load(graph: LocalGraph, request: LoadRows, progress: Listener | None) -> Loa
     try:
         result = attempt(True) if request.mode == OVERWRITE else retry_on_conflict(attempt, fresh_first=fresh_first)
     except OmnigraphError:
-        if created:  # a refused load leaves nothing behind, also not the branch it would have begun
+        if created:  # a refused load leaves nothing behind, not even the branch that it forked
             graph.repository.refs.delete(request.branch)
         raise
     except KeyboardInterrupt:
-        if created:  # it may have been published when it was stopped
+        if created:  # an interrupted load may have been published
             graph.repository.refs.delete_unused(request.branch)
         raise
     if created and request.dry_run:
@@ -71,7 +71,7 @@ def load(graph: LocalGraph, request: LoadRows, progress: Listener | None) -> Loa
 
 
 def fork_if_missing(repository: Repository, branch: str, from_branch: str | None) -> bool:
-    """Create `branch` from another when one is named and it does not exist; whether that was done."""
+    """Create `branch` from another when one is named and it does not exist; return whether it was created."""
     if from_branch is None:
         return False
     try:
@@ -87,7 +87,7 @@ def run_mutation(graph: LocalGraph, request: RunMutation, _: Listener | None) ->
     graph.store.require_writable()
     try:
         first = _compile_mutation(graph, request, fresh=False)
-    except OmnigraphError:  # of a state that is some seconds old: the newest may have what is missing there
+    except OmnigraphError:  # of a state some seconds old: the newest may have the missing name
         first = _compile_mutation(graph, request, fresh=True)
     if not first.only_inserts:
         return mutate(graph.repository, first)
@@ -134,7 +134,7 @@ def _comparing(engine: Engine, progress: Listener | None) -> Comparing:
 
 
 def revert(graph: LocalGraph, request: RevertCommit, _: Listener | None) -> MergeResult:
-    """Take back what a commit of a branch changed."""
+    """Revert the changes of a commit of a branch."""
     terms = terms_of(request.strategy, property_level=True)
     author = Author(actor=request.actor, message=request.message)
     return retry_on_conflict(
@@ -146,7 +146,7 @@ def revert(graph: LocalGraph, request: RevertCommit, _: Listener | None) -> Merg
 
 
 def pick(graph: LocalGraph, request: CherryPick, _: Listener | None) -> MergeResult:
-    """Make the changes of one commit on a branch too."""
+    """Apply the changes of one commit to a branch."""
     terms = terms_of(request.strategy, property_level=True)
     author = Author(actor=request.actor, message=request.message)
     return retry_on_conflict(
@@ -158,7 +158,7 @@ def pick(graph: LocalGraph, request: CherryPick, _: Listener | None) -> MergeRes
 
 
 def restore(graph: LocalGraph, request: RestoreTarget, _: Listener | None) -> RestoreResult:
-    """Make a branch what a target was: the whole graph with its schema, or rows under the present schema."""
+    """Restore a branch to a target: the whole graph with its schema, or rows under the present schema."""
     author = Author(actor=request.actor, message=request.message)
     if not request.types and request.ids is None:
         return restore_graph(graph.repository, request.at, request.branch, author=author, dry_run=request.dry_run)

@@ -1,1 +1,1 @@
-"""What the parsers of both languages share: tokens with places, a cursor over them, escapes and limits of texts."""
+"""Shared parts of both parsers: tokens with places, a cursor over them, escapes and limits of texts."""

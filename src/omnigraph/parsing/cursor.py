@@ -1,7 +1,7 @@
 """Tokens of a text with their places, and the cursor that parsers read them through.   (text -> CURSOR -> parser)
 
-A parser asks what stands at the cursor and takes it. Tokens are made as they are asked for, so a parser whose words
-depend on the place can read its next token by a pattern of its own.
+A parser tests the token at the cursor and consumes it. Tokens are made on demand, so a parser whose words depend on the
+place can read its next token by a pattern of its own.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ END, FOREIGN = "END", "FOREIGN"
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One token. `kind` is a group of the language's pattern, END, or FOREIGN for what begins no token."""
+    """One token. `kind` is a group of the language's pattern, END, or FOREIGN for a character that begins no token."""
 
     kind: str
     text: str
@@ -28,7 +28,7 @@ class Token:
 
     @property
     def end(self) -> int:
-        """The offset behind the token."""
+        """Return the offset behind the token."""
         return self.start + len(self.text)
 
 
@@ -49,7 +49,7 @@ class Cursor:
         self._at = 0
 
     def peek(self, ahead: int = 0) -> Token:
-        """The token `ahead` of the cursor; the last token is an END that never passes."""
+        """Return the token `ahead` of the cursor; past the last token, END."""
         wanted = self._at + ahead
         while len(self._tokens) <= wanted:
             if self._tokens and self._tokens[-1].kind in (END, FOREIGN):
@@ -59,7 +59,7 @@ class Cursor:
 
     @property
     def previous(self) -> Token | None:
-        """The token just read."""
+        """Return the token just read."""
         return self._tokens[self._at - 1] if self._at else None
 
     def advance(self) -> Token:
@@ -70,7 +70,7 @@ class Cursor:
         return token
 
     def take_match(self, kind: str, pattern: re.Pattern[str]) -> Token | None:
-        """Read what a pattern finds at the cursor as one token, whatever the tokens of the language are there."""
+        """Read the match of a pattern at the cursor as one token, instead of the language's own token."""
         start = self.peek().start
         found = pattern.match(self.text, start)
         if found is None:
@@ -80,16 +80,16 @@ class Cursor:
         return self.advance()
 
     def at(self, *texts: str, ahead: int = 0) -> bool:
-        """Whether a word or mark stands at the cursor; text inside a string never counts."""
+        """Return whether a word or mark stands at the cursor; text inside a string never counts."""
         token = self.peek(ahead)
         return token.text in texts and token.kind in ("IDENT", "MARK")
 
     def at_kind(self, *kinds: str, ahead: int = 0) -> bool:
-        """Whether a token of one of these kinds stands at the cursor."""
+        """Return whether a token of one of these kinds stands at the cursor."""
         return self.peek(ahead).kind in kinds
 
     def take(self, *texts: str) -> Token | None:
-        """Read a word or mark if it is there."""
+        """Read and return a word or mark if it is at the cursor."""
         return self.advance() if self.at(*texts) else None
 
     def string(self) -> str:
@@ -106,21 +106,21 @@ class Cursor:
         return re.sub(r"\\(.)", decode, token.text[1:-1], flags=re.DOTALL)
 
     def span_of(self, token: Token) -> Span:
-        """The place of one token."""
+        """Return the place of one token."""
         return self.span(token.start, token.end)
 
     def span_from(self, start: int) -> Span:
-        """The place of everything from an offset to the token just read."""
+        """Return the place from an offset to the end of the token just read."""
         return self.span(start, self.previous.end if self.previous else start)
 
     def span(self, start: int, end: int) -> Span:
-        """A place by offsets; one over several lines is cut at the end of its first."""
+        """Return a place by offsets; one over several lines is cut at the end of its first."""
         line = bisect_right(self._lines, start)
         written = self.text[start:end].split("\n", 1)[0].rstrip()
         return Span(line, start - self._lines[line - 1] + 1, max(1, len(written)))
 
     def here(self) -> Span:
-        """The place of the next token; at the end, just behind the last thing written."""
+        """Return the place of the next token; at the end, the place just behind the last one."""
         token = self.peek()
         if token.kind == END:
             return self.span(len(self.text.rstrip()), len(self.text))

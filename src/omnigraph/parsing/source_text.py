@@ -1,4 +1,4 @@
-"""Limits that hold for every text of both languages, checked before a text is read."""
+"""Limits of every text of both languages, checked before the text is parsed."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import re
 from omnigraph.errors import ParseError, Span
 
 MAX_CHARACTERS = 4 << 20
-"""Far beyond any schema or query that people or programs write."""
+"""The longest text, far beyond real schemas and queries."""
 MAX_NAME = 200
-"""A type is a file of an export, a property is a column: file systems allow names of 255 bytes."""
+"""The longest name: an export has a file per type, and file systems allow names of 255 bytes."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def require_readable(text: str, path: str | None) -> None:
-    """Refuse a text that is too long, or that no file could hold."""
+    """Refuse a text that is too long, or that cannot be encoded."""
     if len(text) > MAX_CHARACTERS:
         raise ParseError(
             f"the text has {len(text)} characters, the limit is {MAX_CHARACTERS}", path=path,
@@ -30,7 +30,7 @@ def require_readable(text: str, path: str | None) -> None:
 
 
 def name_is_too_long(name: str) -> str | None:
-    """What to say about a name that no file or column can have; None about any other.
+    """Return the message for a name that is too long for a file or column; None for any other.
 
     >>> name_is_too_long("person")
     """
@@ -40,7 +40,7 @@ def name_is_too_long(name: str) -> str | None:
 
 
 def word_before(text: str) -> str:
-    """The word that a text ends with; empty where it ends with something else. Looks at that word only.
+    """Return the word that a text ends with, or "". Reads that word only.
 
     >>> word_before("node Person")
     'Person'

@@ -1,6 +1,6 @@
 """The pipeline on Spark: load, read, export and analyse graphs of any size.
 
-Nothing here is imported before it is used, so `import omnigraph` needs neither Spark nor a JVM.
+Modules are imported on first use, so `import omnigraph` needs neither Spark nor a JVM.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Columns that a schema does not know, as new properties: what `unknown: add` does before anything is staged.
+"""Add columns that a schema lacks as new properties: `unknown: add`, before anything is staged.
 
-The schema change is a commit of its own, because rows are checked and staged under a schema that is there; ADR 43. A
+The schema change is a commit of its own, because rows are checked and staged under an existing schema; ADR 43. A
 property is added with the type of its column, nullable, and never changed: values that do not fit it are bad rows.
 """
 
@@ -49,7 +49,7 @@ Added = dict[tuple[str, str], dict[str, PropertyType]]
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """A column of a source that has no property: its type, or None where every value is null."""
+    """A column of a source without a property: its type, or None where every value is null."""
 
     place: str
     name: str
@@ -59,7 +59,7 @@ class _Column:
 def add_properties(
     spark: SparkSession, graph: Graph, terms: LoadTerms, sources: Sequence[Any], access: S3Access | None
 ) -> tuple[list[Any], dict[str, str]]:
-    """Apply the schema that sources with `unknown: add` need; the sources as they are to be loaded, and what was added.
+    """Apply the schema that sources with `unknown: add` need; return the sources to load, and the added properties.
 
     A dry run changes nothing and leaves the columns out.
     """
@@ -101,7 +101,7 @@ def _unknown_of(source: Any) -> str | None:
 
 
 def _columns(spark: SparkSession, source: Any, access: S3Access | None) -> Iterator[_Column]:
-    """The columns of a source under the names that they have as properties."""
+    """Return the columns of a source under the names that they have as properties."""
     given: Files | Rows = source if isinstance(source, Files) else source[1]
     if isinstance(given, Files):
         place, schema = given.place, row_schema(spark, plan_splits([given], 0, access))
@@ -125,7 +125,7 @@ def _cast_types(spark: SparkSession, casts: Mapping[str, str]) -> dict[str, pa.D
     try:
         schema = arrow_schema(spark.sql(f"SELECT {chosen}").schema)
     except PySparkException:
-        return {}  # whoever computes the casts says what is wrong with them
+        return {}  # computing the casts later raises the error of this source
     return dict(zip(casts, schema.types, strict=True))
 
 
@@ -172,7 +172,7 @@ def _entity(source: Any, catalog: Catalog) -> EntityType:
 
 
 def _require_additions(planned: Sequence[steps.Step]) -> None:
-    """Nothing else may happen to the schema on the way. A property that was dropped softly comes back."""
+    """Refuse any other schema change in the same apply. A property that was dropped softly is restored."""
     others = [str(step) for step in planned if step.kind not in (steps.ADD_PROPERTY, steps.RESTORE_PROPERTY)]
     if others:
         raise JobError(f"new properties would change more of the schema: {others[0]}", hint="add them to the schema")
@@ -183,7 +183,7 @@ def _names(added: Added) -> dict[str, str]:
 
 
 def _loaded(source: Any, columns: list[_Column] | None, catalog: Catalog) -> Any:
-    """A source whose columns are known now. Those without any value, and those of a dry run, are left out."""
+    """Return a source with its columns resolved. Columns without any value, and those of a dry run, are left out."""
     if columns is None:
         return source
     known = known_fields(_entity(source, catalog))

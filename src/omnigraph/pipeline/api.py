@@ -1,4 +1,4 @@
-"""What users of the pipeline call: `load`, `run`, `export`, on a session and an open graph."""
+"""The public functions of the pipeline: `load`, `run`, `export`, on a session and an open graph."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def load(
 def load_sources(
     spark: SparkSession, graph: Graph, given: Sources, terms: LoadTerms, from_branch: str | None, phases: Phases
 ) -> LoadResult:  # fmt: skip
-    """Load sources on the terms given. A branch that was forked for a load which writes nothing goes again."""
+    """Load sources with the given terms. A branch forked for a load that writes nothing is deleted again."""
     created = fork_if_missing(graph.repository, terms.branch, from_branch)
     result: LoadResult | None = None
     sniffed: Mapping[str, Mapping[str, str]] = {}
@@ -73,7 +73,7 @@ def load_sources(
             sniffed = planned.sniffed
             result = run_load(spark, graph.repository, planned, phases)
     except KeyboardInterrupt:
-        if created:  # it may have been published when it was stopped
+        if created:  # an interrupted load may have been published
             created = False
             graph.repository.refs.delete_unused(terms.branch)
         raise
@@ -84,7 +84,7 @@ def load_sources(
 
 
 def run(spark: SparkSession, job: Job, graph: Graph | None = None, progress: Listener | None = None) -> LoadResult:
-    """Run a job, and describe the rows that it left out where the job says so."""
+    """Run a job, and write the rows that it left out to its `rejects`."""
     target, access = graph or open_target(job), s3_access(spark)
     with watched_run(job, target, access, progress) as watch:
         once = partial(_run_once, spark, target, phases=watch.phases)
@@ -99,7 +99,7 @@ def backfill(
     spark: SparkSession, job: Job, graph: Graph | None = None, *, since: dt.datetime | None = None,
     progress: Listener | None = None,
 ) -> LoadResult:  # fmt: skip
-    """Load the files of an incremental job again: all of them, or those that have changed since a moment."""
+    """Load the files of an incremental job again: all of them, or those that changed since a moment."""
     target, access = graph or open_target(job), s3_access(spark)
     with watched_run(job, target, access, progress) as watch:
         once = partial(_run_once, spark, target, phases=watch.phases)
@@ -125,7 +125,7 @@ def _run_once(
 
 
 def open_target(job: Job) -> Graph:
-    """The graph that a job names."""
+    """Open the graph that a job names."""
     if job.graph is None:
         raise JobError("the job names no graph", hint="add `graph: path`, or give --store")
     return Graph.open(job.located(job.graph))

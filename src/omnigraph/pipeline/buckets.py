@@ -1,7 +1,7 @@
-"""Values cut into buckets by their hash, so that equal values meet in one task wherever their rows were read.
+"""Cut values into buckets by their hash, so that equal values meet in one task wherever their rows were read.
 
 A file holds the streams of one staged part, or of some fragments of a table: for each stream and bucket a piece of
-Arrow that is read by its range of bytes. The hash only says where a value goes; rules compare the values themselves.
+Arrow that is read by its range of bytes. The hash only selects the bucket; rules compare the values themselves.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from omnigraph.storage.hashes import text_hashes
 from omnigraph.storage.objects import ObjectStore
 
 BUCKETS = 256
-"""Into how many buckets every stream is cut, however large it is: a task takes as many neighbours as suit it."""
+"""The number of buckets of every stream, however large it is: a task takes several adjacent ones."""
 
 VALUE = "value"
 """The column that a stream is cut by."""
@@ -32,7 +32,7 @@ Offsets = np.ndarray[Any, np.dtype[np.int64]]
 
 @dataclass(frozen=True, slots=True, order=True)
 class Stream:
-    """Values of one kind: `what` they are (`id`, `ends`, `sources`, or a unique group) and the table they are of."""
+    """Values of one kind: `what` (`id`, `ends`, `sources`, or a unique group) and the table they belong to."""
 
     what: str
     table_key: str
@@ -40,13 +40,13 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class CutFile:
-    """A file of pieces: for each stream, where the piece of every bucket begins, and where the last one ends."""
+    """A file of pieces: for each stream, the offset of every bucket's piece, and the end of the last one."""
 
     path: str
     pieces: Mapping[Stream, Offsets]
 
     def piece(self, stream: Stream, begin: int, end: int) -> Piece | None:
-        """Where some neighbouring buckets of a stream lie; None where they are empty."""
+        """Return the range of some adjacent buckets of a stream; None where they are empty."""
         bounds = self.pieces.get(stream)
         if bounds is None or bounds[begin] == bounds[end]:
             return None
@@ -63,7 +63,7 @@ class Piece:
 
 
 def cut(path: str, streams: Mapping[Stream, pa.Table], objects: ObjectStore, by: str = VALUE) -> CutFile:
-    """Cut streams by a text column that has no nulls, and leave them in one object."""
+    """Cut streams by a text column that has no nulls, and write them to one object."""
     pieces: dict[Stream, Offsets] = {}
     sink = _Sink(streams.values())
     for stream, table in streams.items():
@@ -79,9 +79,9 @@ def cut(path: str, streams: Mapping[Stream, pa.Table], objects: ObjectStore, by:
 
 
 class _Sink:
-    """Where the pieces of tables go: memory that is taken at once, since what grows is copied again and again.
+    """The output buffer of pieces: allocated at once, since a growing buffer is copied again and again.
 
-    How much that is can be told of flat columns: their bytes, and for each piece its description and some padding.
+    The size is known for flat columns: their bytes, and for each piece its metadata and some padding.
     """
 
     def __init__(self, tables: Iterable[pa.Table]) -> None:
@@ -95,7 +95,7 @@ class _Sink:
             self.file = pa.BufferOutputStream()
 
     def written(self) -> pa.Buffer:
-        """What was written."""
+        """Return the bytes written."""
         return self.file.getvalue() if self._room is None else self._room.slice(0, self.file.tell())
 
 
@@ -104,14 +104,14 @@ def _is_flat(kind: pa.DataType) -> bool:
 
 
 def _room(table: pa.Table) -> int:
-    """More bytes than the pieces of a flat table take."""
+    """Return an upper bound of the bytes that the pieces of a flat table take."""
     around: int = table.schema.serialize().size + _DESCRIPTION * (1 + table.num_columns)
     values: int = table.nbytes
     return values + BUCKETS * around
 
 
 def pieces_of(files: Iterable[CutFile], begin: int, end: int) -> dict[Stream, list[Piece]]:
-    """Where some neighbouring buckets of each stream lie in some files."""
+    """Return the ranges of some adjacent buckets of each stream in some files."""
     found: dict[Stream, list[Piece]] = {}
     for file in files:
         for stream in file.pieces:
@@ -122,14 +122,14 @@ def pieces_of(files: Iterable[CutFile], begin: int, end: int) -> dict[Stream, li
 
 
 def bucket_ranges(rows: int, rows_per_task: int, slots: int) -> Iterator[tuple[int, int]]:
-    """Neighbouring buckets for a task each: full rounds of tasks, all of them as long."""
+    """Return ranges of adjacent buckets, one for each task: full rounds of tasks, all ranges of equal length."""
     rounds = -(-rows // (rows_per_task * slots))
     count = min(BUCKETS, max(1, rounds) * slots)
     return itertools.pairwise([BUCKETS * number // count for number in range(count + 1)])
 
 
 def bucket_of(values: Sequence[str]) -> list[int]:
-    """The bucket of each of some values."""
+    """Return the bucket of each of some values."""
     found: list[int] = _owners(pa.chunked_array([values], pa.string())).tolist()
     return found
 
@@ -149,27 +149,27 @@ def _by_bucket(table: pa.Table, by: str) -> Iterator[pa.Table]:
 
 
 def read_pieces(pieces: Iterable[Piece], schema: pa.Schema, objects: ObjectStore) -> pa.Table:
-    """Pieces of one stream as a table."""
+    """Read pieces of one stream as a table."""
     tables = [table for p in pieces for table in _tables(objects.get_range(p.path, p.begin, p.end))]
     return pa.concat_tables(tables) if tables else schema.empty_table()
 
 
 def _tables(body: pa.Buffer) -> Iterator[pa.Table]:
-    """The buckets of a range, one after the other."""
+    """Yield the buckets of a range, in order."""
     source = pa.BufferReader(body)
     while source.tell() < body.size:
         yield ipc.open_stream(source).read_all()
 
 
 def distinct(columns: Sequence[pa.ChunkedArray]) -> pa.Table:
-    """The values of some columns as a stream, each about once where many are repeated."""
+    """Return the values of some columns as a stream, without most repetitions where there are many."""
     parts = [column.drop_null() for column in columns]
     parts = [part if _hardly_repeats(part) else pa.chunked_array([pc.unique(part)]) for part in parts]
     return pa.table({VALUE: pa.chunked_array([chunk for part in parts for chunk in part.chunks], pa.string())})
 
 
 def count_values(column: pa.ChunkedArray) -> pa.Table:
-    """The values of a column and how often each is there, as a stream; the counts of a value add up."""
+    """Return the values of a column with their counts, as a stream; the counts of a value add up."""
     if _hardly_repeats(column):
         return pa.table({VALUE: column, "count": pa.array(np.ones(len(column), np.int32))})
     found = pc.value_counts(column)
@@ -177,6 +177,6 @@ def count_values(column: pa.ChunkedArray) -> pa.Table:
 
 
 def _hardly_repeats(column: pa.ChunkedArray) -> bool:
-    """Whether finding repeated values would cost more than carrying them, by the first values."""
+    """Return whether finding repeated values would cost more than keeping them, judged by the first values."""
     sample = column.slice(0, _SAMPLE)
     return bool(pc.count_distinct(sample).as_py() > 0.8 * len(sample))

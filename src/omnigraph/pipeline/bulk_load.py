@@ -4,7 +4,7 @@
 
 The driver sees only the columns that rules between rows need, and of a large load only the rows that may break one.
 When the branch moves meanwhile, the rules are applied again to the new state and the data files stay as they are. A
-load that fails, or is stopped, leaves files that nothing names, and an intent that it withdraws or whose lease ends.
+load that fails, or is stopped, leaves unreferenced files, and an intent that it withdraws or whose lease expires.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _ATTEMPTS = 8
 class FrameSource:
     """A DataFrame whose columns are properties of a type. `first` is the number of its first partition.
 
-    `name` tells it from other frames of the load. With a `selection` its rows are those of files, and
+    `name` distinguishes it from other frames of the load. With a `selection` its rows are those of files, and
     `failed_place` finds the one on which its condition fails. With `changes` its rows are events.
     """
 
@@ -78,7 +78,7 @@ class FrameSource:
     changes: ChangeRows | None = None
 
     def holds(self, number: int) -> bool:
-        """Whether a number is that of one of its partitions."""
+        """Return whether a number is that of one of its partitions."""
         return 0 <= number - self.first < MAX_PARTITIONS
 
 
@@ -86,8 +86,8 @@ class FrameSource:
 class BulkLoad:
     """One load: splits of files and DataFrames, and how to write them.
 
-    `checked` are sources and steps whose tasks leave rows out, and tell of it in `scratch`. `added` are new properties,
-    `sniffed` is what files say about how they are written.
+    `checked` are sources and steps whose tasks leave rows out, and report them in `scratch`. `added` are new
+    properties, `sniffed` is the detected format of files.
     """
 
     splits: tuple[Split, ...]
@@ -103,7 +103,7 @@ class BulkLoad:
 def run_load(
     spark: SparkSession, repository: Repository, request: BulkLoad, phases: Phases | None = None
 ) -> LoadResult:
-    """Stage, check and publish. Raises what a load in one process would raise, with the rows that are wrong."""
+    """Stage, check and publish. Raises the errors of a load in one process, with the invalid rows."""
     driver = _Driver(spark, repository, request, phases or Phases())
     try:
         return driver.run()
@@ -113,7 +113,7 @@ def run_load(
 
 @contextlib.contextmanager
 def _as_itself(source: FrameSource) -> Iterator[None]:
-    """An error that every attempt of a task met, raised as what it was."""
+    """Re-raise an error that every attempt of a task met as the original error."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -193,7 +193,7 @@ class _Driver:
         return replace(stage_job(self._store, self._txn, self._request.terms), cut_rows=screening_driver.CUT_ROWS)
 
     def run(self) -> LoadResult:
-        """The whole load."""
+        """Run the whole load."""
         self._txn.announce(self._request.table_keys)
         result: LoadResult | None = None
         try:
@@ -203,12 +203,12 @@ class _Driver:
                     result = self._commit_staged()
                 result = self._described(result)
         finally:
-            if result is None:  # whatever stopped it, an error of Spark included
+            if result is None:  # whatever the cause, errors of Spark included
                 self._txn.withdraw()
         return result
 
     def _described(self, result: LoadResult) -> LoadResult:
-        """The result with what became of the rows of each source."""
+        """Return the result with the counts of the rows of each source."""
         numbered = {s.number: (s.source, s.type_name) for s in self._request.splits}
         sources: dict[tuple[str, str | None], list[StagedSplit]] = {}
         reported = {report.found.number for report in self._reports}
@@ -257,7 +257,7 @@ class _Driver:
         return self._finish()
 
     def _follow(self, error: ConflictError) -> None:
-        """The branch moved under the load: begin again on its new state with the data files that are there."""
+        """Follow a branch that moved under the load: continue on its new state with the staged data files."""
         before = self._txn
         self._txn = self._begin()
         if self._txn.base.schema_hash != before.base.schema_hash:
@@ -265,7 +265,7 @@ class _Driver:
         self._txn.announce(self._request.table_keys)
         self._job = self._told()
         self._scratch.append(self._txn.commit_id)
-        if self._load_commit.has_changes:  # what events do depends on the rows that are there
+        if self._load_commit.has_changes:  # the effect of events depends on the existing rows
             self._staged.clear()
             self._load_commit.restart()
             self._stage()
@@ -284,7 +284,7 @@ class _Driver:
             scope = job_scope(source.frame.sparkSession, step, self._phases.progress)
             with self._phases.phase(f"load {source.name}", "read"), _as_itself(source), scope:
                 self._stage_frame(source)
-        if self._request.scratch is not None:  # what was left out on the way is reported like what was left out here
+        if self._request.scratch is not None:  # rows left out by sources and steps are reported like rows left out here
             self._reports = self._request.scratch.reports(self._store.objects)
             self._staged.update((report.found.number, report.found) for report in self._reports)
         for number in sorted(self._staged):
@@ -321,7 +321,7 @@ class _Driver:
         return self._runner.map(function, items, step, self._phases.progress)
 
     def _leave_out(self, excluded: Excluded) -> RowData:
-        """Leave rows out of the splits that hold them; gives back those of DataFrames."""
+        """Leave rows out of the splits that hold them; return those of DataFrames."""
 
         def by_tasks(work: Callable[[StageJob, Exclusion], Restaged], items: Sequence[Exclusion]) -> list[Restaged]:
             return self._tasks(partial(work, self._job), items, "leave rows out")
@@ -329,7 +329,7 @@ class _Driver:
         return exclude(self._staged, excluded, by_tasks, lambda n: any(f.holds(n) for f in self._request.frames))
 
     def clean_up(self) -> None:
-        """Remove the scratch of the load. What a failure leaves behind is the collector's."""
+        """Remove the scratch of the load. The collector removes what a failure leaves behind."""
         with contextlib.suppress(OmnigraphError):
             for commit_id in self._scratch:
                 self._store.objects.delete_prefix(f"{STAGING}/{commit_id}/")

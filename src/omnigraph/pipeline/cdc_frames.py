@@ -1,7 +1,7 @@
-"""Change events as DataFrames: the columns of a row and of its event, and of several events of a row the last.
+"""Change events as DataFrames: the columns of a row and of its event; of several events of a row the last one.
 
-An envelope (`before`, `after`) is opened here. Ids and orders are computed by tasks (`cdc_rows.py`), so that keys
-which are written differently and mean one row meet; Spark then keeps the last event of each id.
+An envelope (`before`, `after`) is opened here. Ids and orders are computed by tasks (`cdc_rows.py`), so that different
+spellings of one key meet; Spark then keeps the last event of each id.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class ChangeFrame:
-    """The last event of each row, how tasks stage them, and what finds the row on which a condition fails."""
+    """The last event of each row, the staging of these rows, and the search for the row on which a condition fails."""
 
     frame: DataFrame
     rows: ChangeRows
@@ -86,7 +86,7 @@ class ChangeFrame:
 def file_changes(
     spark: SparkSession, source: Files, entity: EntityType, splits: Sequence[Split], place: str
 ) -> ChangeFrame | None:
-    """The events of files; None where the files have no column. Raises Spark's error for SQL that it does not know."""
+    """Return the events of files; None where the files have no column. Raises Spark's error for invalid SQL."""
     found = row_schema(spark, splits)
     if not found.names:
         return None
@@ -113,7 +113,7 @@ def file_changes(
 
 
 def frame_changes(source: Changes, frame: DataFrame, entity: EntityType, name: str) -> ChangeFrame:
-    """The events of a DataFrame."""
+    """Return the events of a DataFrame."""
     schema = arrow_schema(frame.schema)
     columns = _Columns(source, source.cdc, entity, number_rows(frame), name)
     empty = frozenset(n for n, c in columns.mapping.items() if c in schema.names and _is_null(schema, c))
@@ -128,7 +128,7 @@ def _is_null(schema: pa.Schema, name: str) -> bool:
 
 
 def _is_read(entity: EntityType, name: str) -> bool:
-    """Whether a text of JSON has to be read to become the value of a property."""
+    """Return whether a text of JSON must be parsed to become the value of a property."""
     if name in ("id", *ENDPOINTS.values()) or name not in known_fields(entity):
         return False
     kind = entity.property(name).type
@@ -136,7 +136,7 @@ def _is_read(entity: EntityType, name: str) -> bool:
 
 
 class _Columns:
-    """The columns of one source of events, as they become properties of a type."""
+    """Maps the columns of one source of events to the properties of a type."""
 
     def __init__(self, source: Any, cdc: Cdc, entity: EntityType, raw: DataFrame, place: str) -> None:
         if not entity.key:
@@ -162,7 +162,7 @@ class _Columns:
             raise JobError(f"{place}: no column gives {missing[0]!r}, which is a key of {entity.name}")
 
     def _row_fields(self, raw: DataFrame) -> dict[str, list[str]]:
-        """The members of `before` and `after` of an envelope."""
+        """Return the members of `before` and `after` of an envelope."""
         from pyspark.sql.types import StructType
 
         if self._cdc.preset != DEBEZIUM:
@@ -171,7 +171,7 @@ class _Columns:
         return {name: list(kind.names) for name, kind in found.items() if isinstance(kind, StructType)}
 
     def _open(self, raw: DataFrame) -> DataFrame:
-        """The row and its event side by side."""
+        """Return the columns of the row and of its event side by side."""
         inside = list(dict.fromkeys(n for name in ("after", "before") for n in self._fields.get(name, ())))
         deletes = ", ".join("'" + value.replace("'", "''") + "'" for value in self._cdc.delete)
         chosen = [SPLIT, ROW, WRONG]
@@ -194,17 +194,17 @@ class _Columns:
         return list(getattr(self._source, "columns", {}).values())
 
     def opened_of(self, raw: Callable[[int, int], DataFrame]) -> Callable[[int, int], DataFrame]:
-        """Some of the rows, as a condition sees them."""
+        """Return some of the rows, as a condition sees them."""
         return lambda first, after: self._open(raw(first, after))
 
     def change_frame(self, selection: Selection) -> ChangeFrame:
-        """The last event of each row."""
+        """Return the last event of each row."""
         rows = ChangeRows(selection, self._cdc, self._entity, tuple(self.mapping), self._kept_in())
         frame = compute_columns(self._opened, self._source, self.mapping, is_json=False, also=(OP, SEQUENCE))
         return ChangeFrame(last_events(frame, rows), rows)
 
     def _kept_in(self) -> str | None:
-        """The property that keeps the sequence, where one does."""
+        """Return the property that keeps the sequence, if one does."""
         properties = {prop.name for prop in self._entity.properties}
         found: str | None = next((n for n, c in self.mapping.items() if c == self._sequence and n in properties), None)
         if found is None:
@@ -219,14 +219,14 @@ class _Columns:
 
 
 def _path(name: str, names: Sequence[str]) -> str:
-    """A column, or a member of one."""
+    """Return a column, or a member of one."""
     return quote_column(name) if name in names else ".".join(map(quote_column, name.split(".")))
 
 
 def last_events(frame: DataFrame, rows: ChangeRows) -> DataFrame:
-    """Of the events of one id the one with the highest order, of equal ones the last in the input.
+    """Keep, of the events of one id, the one with the highest order; of equal ones the last in the input.
 
-    With it comes the order of the last delete. Events whose id or order is unknown stay, to be reported.
+    The order of the last delete is added to it. Events whose id or order is unknown are kept, to be reported.
     """
     from pyspark.sql import Window
     from pyspark.sql import functions as F

@@ -1,4 +1,4 @@
-"""Change events in tasks: which row an event means, how events are ordered, and what the last one of a row does.
+"""Apply change events in tasks: identify their rows, order them, and compute the effect of the last one of a row.
 
 rows -> tasks: id, order, operation -> Spark: the last event of each id -> tasks: late ones out, upserts and deletes
 """
@@ -36,7 +36,7 @@ _ROWS_AT_ONCE = 200_000
 
 @dataclass(frozen=True, slots=True)
 class ChangeRows:
-    """What tasks need to know of the events of one source. `kept_in` is the property that keeps the sequence."""
+    """The parameters of tasks for the events of one source. `kept_in` is the property that keeps the sequence."""
 
     selection: Selection
     cdc: Cdc
@@ -45,14 +45,14 @@ class ChangeRows:
     kept_in: str | None
 
     def identified(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Rows with the id that they mean, their order and what they do; null where that cannot be told."""
+        """Add the id, order and operation of each event; null where it cannot be computed."""
         for batch in batches:
             table = pa.Table.from_batches([batch])
             ids, order = self._ids(table), self._order(table)
             ops = table[OP].to_pylist()
             meanings = {op: self.cdc.meaning(op) for op in set(ops)}
             actions = [meanings[op] for op in ops]
-            if self.cdc.preset in PRESETS:  # what follows a delete in a log of Kafka says nothing at all
+            if self.cdc.preset in PRESETS:  # a tombstone, which follows a delete in a log of Kafka, has no content
                 empty = pc.and_(pc.is_null(ids), pc.is_null(table[OP])).to_pylist()
                 actions = ["" if is_empty else action for is_empty, action in zip(empty, actions, strict=True)]
             for (name, kind), values in zip(IDENTIFIED, (ids, order, actions), strict=True):
@@ -68,7 +68,7 @@ class ChangeRows:
                     keys[name] = whole(table[ENDPOINTS[name]].cast(pa.string()))
                 else:
                     keys[name] = whole(self._values(name, table[name]))
-        except (OmnigraphError, KeyError, pa.ArrowException):  # staging says what is wrong with the column
+        except (OmnigraphError, KeyError, pa.ArrowException):  # staging reports the error of the column
             return pa.nulls(table.num_rows, pa.string())
         known = np.ones(table.num_rows, np.bool_)
         for column in keys.values():
@@ -108,7 +108,7 @@ class ChangeRows:
 
 
 class _Staging:
-    """One partition of events, applied to what the table has at its pin."""
+    """Applies one partition of events to the table at its pin."""
 
     def __init__(self, rows: ChangeRows, job: StageJob, found: Findings, entity: EntityType) -> None:
         self._rows = rows
@@ -121,12 +121,12 @@ class _Staging:
         self.late = 0
 
     def _missing_columns(self) -> dict[str, str]:
-        """Of each property without a column in the source, the physical column. Both ends of an edge are in its key."""
+        """Return the physical column of each property without a column in the source, except the ends of edges."""
         fields = {prop.name: prop.column for prop in self._entity.properties}
         return {name: column for name, column in fields.items() if name not in self._rows.columns}
 
     def batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Batch]:
-        """The rows to upsert; what is to be deleted or too late is remembered."""
+        """Yield the rows to upsert; record the rows to delete and the late events."""
         yield batch_from_rows(self._entity, [], Places(), self._found)
         for table in _large_tables(batches):
             rows = self._rows.selection.readable(table, self._entity, self._found)
@@ -137,7 +137,7 @@ class _Staging:
                 return
 
     def _understood(self, rows: pa.Table) -> pa.Table:
-        """Without events that do not tell what they do, to which row, or when."""
+        """Leave out events without an operation, a row or an order."""
         bad: set[int] = set()
         places, name = self._rows.selection.places(rows), self._entity.name
         is_delete = pc.fill_null(pc.equal(rows[ACTION], DELETE), False)
@@ -165,7 +165,7 @@ class _Staging:
         is_delete = pc.equal(rows[ACTION], DELETE)
         gone = pc.and_(pc.and_(is_delete, pc.invert(is_late)), pc.is_valid(at))
         self.removed += rows[ID].filter(gone).to_pylist()
-        # A row that was deleted and came back within the load keeps nothing, unless the delete was late.
+        # A row that was deleted and inserted again within the load keeps no old values, unless the delete was late.
         reborn = pc.fill_null(pc.greater_equal(rows[DELETED_AT], pc.fill_null(before, np.iinfo(np.int64).min)), False)
         at = pc.if_else(reborn, pa.scalar(None, pa.int32()), at)
         mask = pc.and_(pc.equal(rows[ACTION], UPSERT), pc.invert(is_late))
@@ -183,7 +183,7 @@ class _Staging:
 
 
 def order_of(column: Any) -> pa.Array:
-    """Integers, dates and times as numbers that order alike, null where a value is none of them."""
+    """Return integers, dates and times as numbers of the same order, null where a value is none of them."""
     kind = column.type
     if pa.types.is_timestamp(kind):
         return whole(column.cast(pa.timestamp("us", kind.tz)).cast(pa.int64()))
@@ -204,7 +204,7 @@ def _whole_number(value: Any) -> int | None:
 
 
 def _large_tables(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Batches together: each of these tables looks its ids up once."""
+    """Join batches to large tables, since ids are looked up once for each table."""
     held: list[pa.RecordBatch] = []
     for batch in batches:
         held.append(batch)

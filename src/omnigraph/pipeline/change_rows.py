@@ -1,4 +1,4 @@
-"""Rows of the change feed as Spark sees them: the columns, and a task that reads the changes of some commits.
+"""Rows of the change feed in Spark: their columns, and a task that reads the changes of some commits.
 
 A row is one change. Its properties are the image after the commit, of a deleted row the image before; `_before` is the
 image before, null for an inserted row.
@@ -35,7 +35,7 @@ _SAID = {
 
 
 def change_schema(entity: EntityType, names: list[str] | None, *, with_before: bool) -> StructType:
-    """The columns of a feed of one type: its properties, what is said of each change, and perhaps the image before."""
+    """Return the columns of a feed of one type: its properties, the metadata of changes, perhaps the image before."""
     known = [name for name, _, _ in public_fields(entity)]
     for name in names or ():
         if name not in known:
@@ -55,28 +55,28 @@ def change_schema(entity: EntityType, names: list[str] | None, *, with_before: b
 
 @dataclass(frozen=True)
 class ChangeColumns:
-    """The columns of a query as it was begun, whatever the schema is by now. `has_all`: the user named none."""
+    """The columns of a query when it began, whatever the current schema. `has_all`: the user named none."""
 
     schema: StructType
     has_all: bool
 
     @cached_property
     def names(self) -> list[str]:
-        """Those of properties."""
+        """Return the names of the property columns."""
         return [name for name in self.schema.fieldNames() if name not in _SAID and name != BEFORE]
 
     @property
     def with_before(self) -> bool:
-        """Whether the image before is asked for."""
+        """Return whether the image before is requested."""
         return BEFORE in self.schema.fieldNames()
 
     @cached_property
     def arrow(self) -> pa.Schema:
-        """The columns as Arrow has them."""
+        """Return the columns as Arrow fields."""
         return arrow_schema(self.schema)
 
     def difference_to(self, entity: EntityType) -> str | None:
-        """How a type differs from these columns, or None when it does not. Named columns are compared, or all."""
+        """Return the difference of a type to these columns, or None. Named columns are compared, or all."""
         theirs = {f.name: f.dataType.simpleString() for f in spark_schema(spark_arrow_schema(entity))}
         for name in self.names:
             if name not in theirs:
@@ -96,7 +96,7 @@ class ChangePartition(InputPartition):  # type: ignore[misc]
 
 
 def read_changes(uri: str, columns: ChangeColumns, changes: tuple[TypeChange, ...]) -> Iterator[pa.RecordBatch]:
-    """The rows of some commits in their order, those of a commit by id."""
+    """Yield the rows of some commits in their order, those of a commit by id."""
     store = store_of(uri)
     for change in changes:
         for before, after in change.pairs:
@@ -116,7 +116,7 @@ def read_changes(uri: str, columns: ChangeColumns, changes: tuple[TypeChange, ..
 
 @dataclass(frozen=True)
 class _Side:
-    """The images of one side: rows by physical columns, where each id stands, and the names that the side shows."""
+    """The images of one side: rows by physical columns, the row of each id, and the names that the side has."""
 
     rows: pa.Table
     places: Mapping[str, int]
@@ -125,12 +125,12 @@ class _Side:
 
     @cached_property
     def _columns(self) -> Mapping[str, str]:
-        """Names in Spark -> physical columns. The ends of edges keep their physical names there."""
+        """Map names in Spark to physical columns. The ends of edges keep their physical names."""
         mine = {column: self.names[name] for column, name in public_names(self.entity).items() if name in self.names}
         return {column if column in _ENDS else name: column for column, name in mine.items()}
 
     def column(self, name: str, kind: pa.DataType, at: pa.Array) -> pa.Array:
-        """One column at some places, null where there is no row; null throughout where the side does not have it."""
+        """Return one column at some places, null where there is no row or the side lacks the column."""
         if name not in self._columns:
             return pa.nulls(len(at), kind)
         return self.rows[self._columns[name]].combine_chunks().take(at).cast(kind)
@@ -155,7 +155,7 @@ def _batch(
 
 
 def _either(choose: pa.Array, yes: pa.Array, no: pa.Array) -> pa.Array:
-    """Row by row from one of two columns."""
+    """Select row by row from one of two columns."""
     count = len(choose)
     at = np.arange(count) + np.where(np.asarray(choose), 0, count)
     return pa.concat_arrays([yes, no]).take(pa.array(at))

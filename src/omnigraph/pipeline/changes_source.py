@@ -1,8 +1,8 @@
 """The change feed of one type through the data source, as a stream and as a batch.
 
 An offset of a stream is a cursor of the feed: after one complete commit of one branch of one graph, for one type. A
-range of commits becomes partitions of pins, so that tasks read what changed by themselves. The reader of a stream lives
-in a process of Spark's driver as long as the query runs.
+range of commits becomes partitions of pins, so that tasks compute the changes independently. The reader of a stream
+lives in a process of Spark's driver as long as the query runs.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Offset = dict[str, Any]
 
 
 def changes_schema(options: Options) -> StructType:
-    """The columns of a feed: those of the type in one version of the schema, by default the newest that is read."""
+    """Return the columns of a feed: those of the type in one schema version, by default the newest that is read."""
     graph = Graph.open(path_of(options), mode="ro")
     branch = options.get("branch", MAIN)
     version = number_of(options, "schemaVersion") or number_of(options, "endingVersion")
@@ -57,7 +57,7 @@ def changes_schema(options: Options) -> StructType:
 
 @dataclass(frozen=True)
 class ChangeScan:
-    """What a query reads of the feed: one type of one branch, in the columns that the query was begun with."""
+    """The scope of a query of the feed: one type of one branch, in the columns with which the query began."""
 
     uri: str
     branch: str
@@ -83,7 +83,7 @@ class ChangeScan:
 
 
 class ChangeLog:
-    """The feed of a scan as the driver reads it: commits, and the pins of what each changed."""
+    """The feed of a scan on the driver: commits, and the pins of the changes of each."""
 
     def __init__(self, scan: ChangeScan) -> None:
         self._scan = scan
@@ -92,24 +92,24 @@ class ChangeLog:
         self._counts: dict[str, int] = {}
 
     def feed(self, start: Offset | None = None) -> Feed:
-        """The commits after an offset, or all."""
+        """Return the commits after an offset, or all."""
         wanted = ChangeFilter(types=(self._scan.type_name,))
         cursor = None if start is None else str(start["cursor"])
         return Feed(self._repository, branch=self._scan.branch, cursor=cursor, start="beginning", wanted=wanted)
 
     def is_at_head(self, offset: Offset) -> bool:
-        """Whether no commit came after an offset; all that an idle stream asks."""
+        """Return whether no commit came after an offset; the only read of an idle stream."""
         return Cursor.parse(str(offset["cursor"])).commit_id == self._repository.head(self._scan.branch).head
 
     def offset_before(self, version: str) -> Offset:
-        """The offset before the first commit of a version, `earliest` or `latest`."""
+        """Return the offset before the first commit of a version, `earliest` or `latest`."""
         feed = self.feed()
         return offset_after(feed, feed.commits[self._count_before(feed.commits, version) - 1])
 
     def offset_of_schema(self) -> Offset:
         """The offset after the last of the commits from `schemaVersion` on that have its columns, else the newest.
 
-        For versions of Spark that do not say where a batch begins.
+        For versions of Spark that do not pass the start of a batch.
         """
         feed = self.feed()
         version = self._scan.schema_version
@@ -125,7 +125,7 @@ class ChangeLog:
         return offset_after(feed, last)
 
     def in_versions(self, start: str, end: int | None) -> list[TypeChange]:
-        """The changes of the commits of some versions, both included."""
+        """Return the changes of the commits of some versions, both included."""
         commits = self.feed().commits
         stop = len(commits)
         if end is not None:
@@ -134,7 +134,7 @@ class ChangeLog:
         return [self.checked(each) for each in commits[self._count_before(commits, start) : stop]]
 
     def between(self, start: Offset, end: Offset) -> list[TypeChange]:
-        """The changes of the commits after one offset and up to another."""
+        """Return the changes of the commits after one offset and up to another."""
         last = Cursor.parse(str(end["cursor"])).commit_id
         if Cursor.parse(str(start["cursor"])).commit_id == last:
             return []
@@ -145,7 +145,7 @@ class ChangeLog:
         return [self.checked(each) for each in commits[:stop]]
 
     def checked(self, commit: GraphCommit) -> TypeChange:
-        """What a commit changed. Raises `ChangeFeedSchemaChanged` when it has other columns than the query."""
+        """Return the changes of a commit. Raises `ChangeFeedSchemaChanged` when the columns are not the query's."""
         found = self._found.of(commit)
         what = None
         if found.renamed is not None:
@@ -159,7 +159,7 @@ class ChangeLog:
         )
 
     def count_rows(self, change: TypeChange) -> int:
-        """How many rows a commit changed. Reads the change; a commit that is asked for again is remembered."""
+        """Count the rows that a commit changed. Reads the change; counts are cached by commit."""
         commit_id = change.commit.graph_commit_id
         if commit_id not in self._counts:
             with reclaimed_as_gap(change.commit):
@@ -168,7 +168,7 @@ class ChangeLog:
         return self._counts[commit_id]
 
     def _count_before(self, commits: Sequence[GraphCommit], version: str) -> int:
-        """How many commits come before a version; at least one, since a graph's first commit has no changes."""
+        """Return the number of commits before a version; at least one, since a graph's first commit has no changes."""
         if version == LATEST:
             return len(commits)
         if version == EARLIEST:
@@ -193,12 +193,12 @@ class ChangeLog:
 
 
 def offset_after(feed: Feed, commit: GraphCommit) -> Offset:
-    """The place after a commit. The cursor decides; the version is there for people who read a checkpoint."""
+    """Return the offset after a commit. The cursor is authoritative; the version makes a checkpoint readable."""
     return {"cursor": feed.cursor_after(commit), "version": commit.manifest_version}
 
 
 def group_changes(changes: Sequence[TypeChange]) -> list[ChangePartition]:
-    """Commits with changes as partitions, neighbours together where there are many."""
+    """Group commits with changes into partitions, adjacent ones together where there are many."""
     found = [each for each in changes if each.pairs]
     size = -(-len(found) // _MAX_PARTITIONS) or 1
     return [ChangePartition(tuple(found[at : at + size])) for at in range(0, len(found), size)]
@@ -206,7 +206,7 @@ def group_changes(changes: Sequence[TypeChange]) -> list[ChangePartition]:
 
 @contextmanager
 def keeping_type() -> Iterator[None]:
-    """Let errors keep their type on the way through Spark's processes: `pipeline.error_of` finds it."""
+    """Preserve the type of errors in transport through Spark's processes: `pipeline.error_of` finds it."""
     try:
         yield
     except OmnigraphError as error:
@@ -234,7 +234,7 @@ class ChangesReader(DataSourceReader):  # type: ignore[misc]
 
 
 class ChangesStreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignore[misc]
-    """Reads the feed as a stream. Spark makes one for the driver and pickles another to the tasks."""
+    """Reads the feed as a stream. Spark creates one for the driver and pickles another for the tasks."""
 
     def __init__(self, scan: ChangeScan) -> None:
         if scan.end is not None:
@@ -249,7 +249,7 @@ class ChangesStreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignor
         return ChangeLog(self._scan)
 
     def initialOffset(self) -> Offset:
-        """Where a query without a checkpoint begins."""
+        """Return the start of a query without a checkpoint."""
         with keeping_type():
             return self._log.offset_before(self._scan.start or LATEST)
 
@@ -259,7 +259,7 @@ class ChangesStreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignor
             self._target = self._log.feed().commits[-1].graph_commit_id
 
     def getDefaultReadLimit(self) -> Any:
-        """The limit that the options set. Spark has no limit of commits: that of files stands for it."""
+        """Return the limit that the options set, as one of files: Spark has no limit of commits."""
         if self._scan.max_commits is not None:
             return _LIMITS.ReadMaxFiles(self._scan.max_commits)
         if self._scan.max_rows is not None:
@@ -267,7 +267,7 @@ class ChangesStreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignor
         return _LIMITS.ReadAllAvailable()
 
     def latestOffset(self, start: Offset | None = None, limit: Any = None) -> Offset:
-        """The end of the next batch: after whole commits, at least one where there is one.
+        """Return the end of the next batch: after whole commits, at least one if there is any.
 
         A batch ends before a commit with other columns, so that the query fails with everything before it delivered.
         """
@@ -283,7 +283,7 @@ class ChangesStreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignor
             return start if end is None else offset_after(feed, end)
 
     def _within(self, feed: Feed, limit: Any) -> Iterator[GraphCommit]:
-        """The commits of the next batch."""
+        """Return the commits of the next batch."""
         most_commits, most_rows = getattr(limit, "max_files", None), getattr(limit, "max_rows", None)
         rows = 0
         for count, commit in enumerate(self._until_target(feed), 1):
@@ -301,7 +301,7 @@ class ChangesStreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignor
                 return
 
     def _until_target(self, feed: Feed) -> Iterator[GraphCommit]:
-        """The commits after a place, up to the one that was the newest when a query of what is there began."""
+        """Return the commits after an offset, up to the newest one when an available-now query began."""
         commits = feed.commits
         if self._target is None:
             yield from commits

@@ -62,7 +62,7 @@ class OmnigraphSource(DataSource):  # type: ignore[misc]
         return NAME
 
     def schema(self) -> StructType:
-        """The columns asked for, in the types that Spark has for them."""
+        """Return the columns asked for, in Spark's types."""
         if self._is_feed:
             return changes_schema(self._feed_options())
         scan = self._scan()
@@ -76,7 +76,7 @@ class OmnigraphSource(DataSource):  # type: ignore[misc]
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """A reader of the change feed."""
-        if not self._is_feed:  # Spark asks for the columns before it says that the query is a stream
+        if not self._is_feed:  # Spark requests the columns before it reports that the query is a stream
             raise InvalidArgument("a stream reads the change feed", hint='add option("changes", "true")')
         return ChangesStreamReader(ChangeScan.of(self._feed_options(), schema))
 
@@ -141,7 +141,7 @@ def _target(options: dict[str, str]) -> Target:
 
 
 def _moment(text: str) -> dt.datetime:
-    """A moment as Spark writes it; one without a zone is one of UTC."""
+    """Return a moment as Spark writes it; one without a zone is one of UTC."""
     try:
         found = dt.datetime.fromisoformat(text.strip())
     except ValueError:
@@ -164,7 +164,7 @@ class _Reader(DataSourceReader):  # type: ignore[misc]
         self._rows = scan.rows
 
     def partitions(self) -> list[_Fragments]:
-        """Groups of fragments of about equal size."""
+        """Return groups of fragments of about equal size."""
         if self._rows is not None and self._rows.pushed == NEVER:
             return [_Fragments([])]
         table = open_table(store_of(self._uri), self._entry)

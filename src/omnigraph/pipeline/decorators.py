@@ -1,4 +1,4 @@
-"""A job written in Python: decorated functions become the same `Job` as a job file, and run in the same way.
+"""Jobs in Python: decorated functions become the same `Job` as a job file, and run in the same way.
 
 p = pipeline.Pipeline(graph="shop.omni")
 
@@ -148,7 +148,7 @@ class Pipeline:
 
     @property
     def job(self) -> Job:
-        """The job that the parts are, checked as a job file is."""
+        """Return the job of all registered parts, checked like a job file."""
         if not any(self._types.values()):
             raise InvalidArgument("the pipeline loads nothing", hint="name a type: @p.node, @p.edge")
         job = Job(
@@ -235,7 +235,7 @@ def _require_options(options: Mapping[str, Any], allowed: Sequence[str]) -> None
 
 
 def _frozen(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options as the model has them: lists are tuples."""
+    """Return options in the types of the model: lists become tuples."""
     return {name: tuple(value) if isinstance(value, list) else value for name, value in options.items()}
 
 
@@ -244,7 +244,7 @@ def _paths(path: str | Path | Sequence[str]) -> tuple[str, ...]:
 
 
 def _expectations(function: Callable[..., Any]) -> tuple[Expectation, ...]:
-    """The rules that decorators gave a function, which is a part of a pipeline from now on."""
+    """Return the expectations that decorators added to a function, and mark it as registered."""
     found: tuple[Expectation, ...] = getattr(function, _EXPECT, ())
     setattr(function, _REGISTERED, True)
     names = [each.name for each in found]

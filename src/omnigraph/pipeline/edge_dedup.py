@@ -1,4 +1,4 @@
-"""Edges of a load that say the same as one that is there or came earlier, found by tasks and left out.
+"""Leave out edges of a load that repeat an existing or an earlier edge, found by tasks.
 
     staged parts, fragments of the graph -> tasks cut digests into buckets -> tasks find repeated ones in each bucket
     -> tasks write the parts again without them
@@ -39,7 +39,7 @@ Rows = npt.NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A staged part, its number among those of the load, and the split that it is of."""
+    """A staged part, its number among those of the load, and its split."""
 
     number: int
     split: int
@@ -73,7 +73,7 @@ class _Repeated:
 def drop_repeated_edges(
     txn: WriteTxn, job: StageJob, mode: str, staged: dict[int, StagedSplit], tasks: Tasks
 ) -> Counter[str]:
-    """Leave repeated edges out of what was staged. How many they are, by table."""
+    """Leave repeated edges out of the staged splits. Return their number by table."""
     parts = list(_parts(txn, staged))
     if not parts:
         return Counter()
@@ -150,7 +150,7 @@ def _cut_fragments(job: StageJob, split: _Fragments) -> CutFile:
 
 
 def _find_repeated(job: StageJob, bucket: _Bucket) -> dict[int, Rows]:
-    """Rows to leave out, by the number of their part: what the graph has, and all but the first of equal ones."""
+    """Return the rows to leave out, by number of their part: repetitions of edges of the graph or of the load."""
     objects = job.store().objects
     present = read_pieces(bucket.present, _PRESENT, objects)
     loaded = read_pieces(bucket.loaded, _LOADED, objects).sort_by([("part", "ascending"), ("row", "ascending")])

@@ -1,4 +1,4 @@
-"""The engine "spark" as the facade finds it: the same calls as in one process, run on the session at hand."""
+"""The engine "spark" of the facade: the calls of the in-process engine, executed on the current session."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def execute(
 def _sorted(
     graph: Graph, data: Any, branch: str, from_branch: str | None
 ) -> tuple[dict[str, Any], dict[str, Any], Any]:
-    """Sources of node types, of edge types, and files of envelopes."""
+    """Sort sources into those of node types, of edge types, and files of envelopes."""
     if not isinstance(data, Mapping):
         return {}, {}, data
     catalog = graph.catalog(from_branch or branch)
@@ -100,7 +100,7 @@ class SparkView:
 
     @property
     def session(self) -> SparkSession:
-        """The Spark session in use; started when there is none."""
+        """The Spark session in use; started if there is none."""
         return self._given or session()
 
     def table(
@@ -110,14 +110,14 @@ class SparkView:
         return read_type(self.session, self._graph, type_name, at, columns, filter)
 
     def views(self, at: Target = None, *, prefix: str = "") -> list[str]:
-        """Register one SQL view per type, all of one snapshot; returns their names."""
+        """Register one SQL view per type, all of one snapshot; return their names."""
         return register_views(self.session, self._graph, at, prefix=prefix)
 
     def sql(self, query: str, at: Target = None) -> DataFrame:
-        """Answer one SQL query over the views of a snapshot, and those that the session has.
+        """Execute one SQL query over the views of a snapshot, and the views of the session.
 
-        The session gets no views by this: they are those of a copy. Its settings hold for the query. Only the columns
-        and rows are read that Spark's plan of the query uses.
+        The views are registered on a copy of the session, with its settings. Only the columns and rows that Spark's
+        plan of the query uses are read.
         """
         return frame_on(self.session, run_sql(clone_session(self.session), self._graph, query, at))
 
@@ -125,7 +125,7 @@ class SparkView:
         self, text: str | os.PathLike[str], name: str | None = None, params: Mapping[str, Any] | None = None,
         at: Target = None,
     ) -> DataFrame:  # fmt: skip
-        """Answer a `.gq` query like `graph.query(..., engine="spark")`; its rows as a DataFrame, in their order."""
+        """Execute a `.gq` query like `graph.query(..., engine="spark")`; return its rows in order as a DataFrame."""
         found = self._graph.query(text, name, params, snapshot=at, engine="spark")
         return frame_of(self.session, found.to_arrow())
 

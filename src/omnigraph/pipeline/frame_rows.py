@@ -44,12 +44,12 @@ class Rows:
 
     @property
     def is_selected(self) -> bool:
-        """Whether Spark SQL chooses rows or computes values, or text has to be read."""
+        """Return whether Spark SQL selects rows or computes values, or text must be parsed."""
         return self.where is not None or bool(self.cast) or bool(self.expect) or bool(self.text)
 
 
 def local_frame(spark: SparkSession, rows: Any, what: str) -> DataFrame | None:
-    """A table of pyarrow, pandas or polars as a DataFrame; None for anything else."""
+    """Return a table of pyarrow, pandas or polars as a DataFrame; None for any other value."""
     is_pandas = type(rows).__module__.partition(".")[0] == "pandas"
     if not (is_pandas or isinstance(rows, pa.Table) or hasattr(rows, "__arrow_c_stream__")):
         return None
@@ -59,7 +59,7 @@ def local_frame(spark: SparkSession, rows: Any, what: str) -> DataFrame | None:
 def row_frame(
     source: Rows, frame: DataFrame, entity: EntityType, name: str, *, ignore_unknown: bool
 ) -> tuple[DataFrame, Selection | None]:
-    """The rows to stage, and how. Raises Spark's own error where it does not understand the SQL."""
+    """Return the rows to stage, and their selection. Raises Spark's own error for invalid SQL."""
     mapping = dict(source.columns) or {column: column for column in frame.columns}
     require_known(source, mapping, frame.columns, name)
     known = known_fields(entity)
@@ -81,7 +81,7 @@ def row_frame(
 
 
 def number_rows(frame: DataFrame) -> DataFrame:
-    """The rows with their places: rows are counted within their partition, as in every report of a load."""
+    """Number the rows within their partition, as in every report of a load."""
     from pyspark.sql.types import StructType
 
     def number(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

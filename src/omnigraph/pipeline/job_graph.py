@@ -1,4 +1,4 @@
-"""A job as a Mermaid flowchart: sources, steps, what is done to their rows, and the types of the graph."""
+"""Render a job as a Mermaid flowchart: sources, steps, operations on their rows, and the types of the graph."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ESCAPED = str.maketrans({c: f"#{ord(c)};" for c in "#&\"'<>|`;"})
 
 
 def job_mermaid(job: Job) -> str:
-    """The text of the flowchart. Nodes of the graph are round, edge types are hexagons, steps have double sides."""
+    """Return the flowchart. Nodes of the graph are round, edge types are hexagons, steps have double sides."""
     target_text = f"{_text(job.graph or 'the graph')}, {_text(job.branch)}, {job.mode}"
     lines = ["flowchart LR", f'  graph_[("{target_text}")]']
     lines += [f'  i_{source.name}["{source.name}<br/>{_named(source)}"]' for source in job.sources]
@@ -36,7 +36,7 @@ def job_mermaid(job: Job) -> str:
 
 
 def _named(source: NamedSource) -> str:
-    """Where the rows of a named source come from, and what is done to them."""
+    """Return the origin of the rows of a named source, and the operations on them."""
     kinds = [("table", source.table), ("reader", source.reader), ("function", _function(source))]
     found = [f"{kind} {_text(text)}" for kind, text in kinds if text is not None]
     rows = _paths(source.paths) if source.paths else found[0]
@@ -54,7 +54,7 @@ def _function(part: NamedSource | Step) -> str | None:
 
 
 def _done(options: Mapping[str, Any]) -> Iterator[str]:
-    """What is done to the rows of a source."""
+    """Return the operations on the rows of a source."""
     if options.get("where"):
         yield f"where {options['where']}"
     for name, kind in (options.get("cast") or {}).items():
@@ -72,10 +72,10 @@ def _paths(paths: tuple[str, ...]) -> str:
 
 
 def _identifier(name: str) -> str:
-    """A name of Mermaid. What is no letter or digit is written by its number, so different names stay different."""
+    """Return an identifier of Mermaid. Other characters are written by number, so different names stay different."""
     return "".join(c if c.isascii() and c.isalnum() else f"_{ord(c)}_" for c in name)
 
 
 def _text(text: str) -> str:
-    """Text as Mermaid shows it inside quotes."""
+    """Return text as Mermaid shows it inside quotes."""
     return " ".join(text.split()).translate(_ESCAPED)

@@ -1,8 +1,8 @@
-"""A job as data: what is read, what is computed from it, what it becomes, and on which terms.
+"""A job as data: its sources, its steps, the types that they load, and the terms of the load.
 
     sources (files, tables, functions) -> steps (SQL, functions) -> node and edge types -> one commit
 
-A job file and the decorators of `Pipeline` make the same `Job`, and there is one way to run it.
+A job file and the decorators of `Pipeline` make the same `Job`, and run in the same way.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from omnigraph.write.inputs.locations import is_absolute
 from omnigraph.write.user_files import join_path
 
 Function = str | Callable[..., Any]
-"""What makes a DataFrame: a Python function, or `module:function` of a job file."""
+"""A function that makes a DataFrame: a Python function, or `module:function` of a job file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a part of a job is written: line and column are counted from 1, `text` is the whole file if it is known."""
+    """The place of a part of a job: line and column are counted from 1, `text` is the whole file if it is known."""
 
     path: str
     line: int = 1
@@ -30,14 +30,14 @@ class Origin:
     text: str | None = field(default=None, repr=False)
 
     def error(self, message: str, hint: str | None = None) -> JobError:
-        """A complaint about this place."""
+        """Return an error at this place."""
         span = Span(self.line, self.column)
         return JobError(message, source=self.text, path=self.path, span=span, hint=hint or "correct the job here")
 
 
 @dataclass(frozen=True, slots=True)
 class Sql:
-    """A query. `first` is the place of its first character and `indent` what stands before its other lines in the file.
+    """A query. `first` is the place of its first character and `indent` the prefix of its other lines in the file.
 
     `indent` None: the text of the query is not that of the file, so that no place inside it is known.
     """
@@ -47,7 +47,7 @@ class Sql:
     indent: int | None = None
 
     def place(self, line: int, column: int) -> Origin:
-        """The place of a character of the query: its line from 1, its column from 0."""
+        """Return the place of a character of the query: its line from 1, its column from 0."""
         first = self.first
         if self.indent is None:
             return first
@@ -55,14 +55,14 @@ class Sql:
         return Origin(first.path, first.line + line - 1, before + column + 1, first.text)
 
     def place_at(self, offset: int) -> Origin:
-        """The place of a character by its number in the text."""
+        """Return the place of a character by its number in the text."""
         before = self.text[:offset]
         return self.place(before.count("\n") + 1, offset - (before.rfind("\n") + 1))
 
 
 @dataclass(frozen=True, slots=True)
 class JobSource:
-    """Rows of one type: files, or what a named source or a step (`input`) gives.
+    """The rows of one type: files, or the rows of a named source or a step (`input`).
 
     `options` are those of `Files`, and of `Rows` for an input, by name.
     """
@@ -95,7 +95,7 @@ class NamedSource:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A name that a step or a type reads, and where it is written."""
+    """A name that a step or a type reads, and its place in the text."""
 
     name: str
     origin: Origin
@@ -115,7 +115,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """Where OpenLineage events of a job go: an HTTP endpoint, or a file to which each is appended as a line."""
+    """The target of OpenLineage events of a job: an HTTP endpoint, or a file to which each is appended as a line."""
 
     url: str | None = None
     file: str | None = None
@@ -159,5 +159,5 @@ class Job:
     lineage: Lineage | None = None
 
     def located(self, path: str) -> str:
-        """A path of the job file, or a URI, as it is found from anywhere."""
+        """Return a path of the job file, or a URI, independent of the working directory."""
         return path if is_absolute(path) else join_path(self.directory, path)

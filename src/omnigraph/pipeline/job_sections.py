@@ -1,4 +1,4 @@
-"""The parts of a job file: named sources, steps, and what the types of the graph load."""
+"""Parse the sections of a job file: named sources, steps, and the sources of types."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FILE_OPTIONS = ("format", "partitions", *_CSV_ONLY)
 _FILES = ("path", *FILE_OPTIONS)
 ROW_OPTIONS = ("columns", "cast", "where", "expect")
 SOURCE = (*_FILES, *ROW_OPTIONS, "cdc", "unknown", "input")
-"""What the source of a type may say."""
+"""The keys of the source of a type."""
 _INPUT = ("input", *ROW_OPTIONS, "cdc", "unknown")
 NAMED = (*_FILES, *ROW_OPTIONS, "table", "reader", "options", "python")
 LINEAGE = ("url", "file", "namespace")
@@ -32,10 +32,10 @@ _FUNCTION = re.compile(r"[\w.]+:\w+")
 
 
 class SectionReader(YamlReader):
-    """Reads the sections of a job."""
+    """Parses the sections of a job."""
 
     def types(self, root: Mapping[str, Any], section: str) -> tuple[JobSource, ...]:
-        """The sources of all types of `nodes` or `edges`."""
+        """Return the sources of all types of `nodes` or `edges`."""
         if section not in root:
             return ()
         found: list[JobSource] = []
@@ -59,7 +59,7 @@ class SectionReader(YamlReader):
         return tuple(self._step(key, node) for key, node in self._named_nodes(root["steps"], "steps"))
 
     def lineage(self, root: Mapping[str, Any]) -> Lineage | None:
-        """Where OpenLineage events go: a URL, a path, or either with a namespace."""
+        """Return the target of OpenLineage events: a URL, a path, or either with a namespace."""
         node = root.get("lineage")
         if node is None:
             return None
@@ -107,7 +107,7 @@ class SectionReader(YamlReader):
         return {**self._sql_options(given), **expect}
 
     def _files(self, given: Mapping[str, Any], what: str) -> tuple[tuple[str, ...], str | None, dict[str, Any]]:
-        """Paths, format, and how the files are written."""
+        """Return paths, format, and file options."""
         paths = given["path"].value if isinstance(given["path"], yaml.SequenceNode) else [given["path"]]
         if not paths:
             raise self.at(given["path"], f"{what} needs a path")
@@ -177,7 +177,7 @@ class SectionReader(YamlReader):
         return text
 
     def expectations(self, node: Any) -> tuple[Expectation, ...]:
-        """The rules of a source or a step."""
+        """Return the expectations of a source or a step."""
         if not isinstance(node, yaml.SequenceNode):
             raise self.at(node, "expect must be a list", "write `expect: [{rule: age >= 0, on_fail: drop}]`")
         found: dict[str, Expectation] = {}
@@ -194,7 +194,7 @@ class SectionReader(YamlReader):
         return tuple(found.values())
 
     def _cdc(self, node: Any) -> Cdc:
-        """The name of a preset, or how events are written."""
+        """Return the name of a preset, or the format of events."""
         if isinstance(node, yaml.ScalarNode):
             with self.refusing(node):
                 return Cdc(preset=self.text(node))
@@ -222,7 +222,7 @@ class SectionReader(YamlReader):
         return {"columns": columns, "cast": cast, "where": self.optional(given, "where", self.text)}
 
     def _csv_options(self, given: Mapping[str, Any], known: str | None) -> dict[str, Any]:
-        """How CSV is written. Each value is checked where it stands, and then all of them together."""
+        """Return the CSV dialect. Each value is checked at its place, and then all of them together."""
         read: dict[str, Callable[[Any], Any]] = dict.fromkeys(_CSV_TEXTS, self.text)
         read |= {"names": self.texts, "null_values": self.words, "header": self.switch}
         found: dict[str, Any] = {}
@@ -238,7 +238,7 @@ class SectionReader(YamlReader):
 
 
 def sql_inputs(sql: Sql) -> tuple[Reference, ...]:
-    """The sources and steps that a query reads. Names with a dot are tables of Spark."""
+    """Return the sources and steps that a query reads. Names with a dot are tables of Spark."""
     return tuple(
         Reference(each.parts[0], sql.place_at(each.offset)) for each in table_names(sql.text) if len(each.parts) == 1
     )

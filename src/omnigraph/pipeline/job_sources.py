@@ -9,23 +9,23 @@ from omnigraph.write.inputs.source_files import Files
 from omnigraph.write.inputs.suffixes import kind_of
 
 Listed = dict[str, dict[str, list[Files | JobSource]]]
-"""Sources of each type, under `nodes` and `edges`: files, or what reads a named source or a step."""
+"""Sources of each type, under `nodes` and `edges`: files, or the rows of a named source or a step."""
 
 
 def job_files(job: Job, source: JobSource, access: S3Access | None = None) -> Files:
-    """The files of a source of a job; paths are relative to the job file."""
+    """Return the files of a source of a job; paths are relative to the job file."""
     paths = expand_paths([job.located(path) for path in source.paths], access)
     return Files(source.type_name, paths, source.format or kind_of(paths[0]), **source.options)
 
 
 def named_files(job: Job, source: NamedSource, access: S3Access | None = None, type_name: str | None = None) -> Files:
-    """The files of a named source; without a type they are called by its name."""
+    """Return the files of a named source; without a type they are reported by its name."""
     paths = expand_paths([job.located(path) for path in source.paths], access)
     return Files(type_name or source.name, paths, source.format or kind_of(paths[0]), **source.options)
 
 
 def listed_sources(job: Job, access: S3Access | None) -> Listed:
-    """The files of all sources of a job."""
+    """Return the files of all sources of a job."""
     found: Listed = {"nodes": {}, "edges": {}}
     for section, sources in (("nodes", job.nodes), ("edges", job.edges)):
         for source in sources:

@@ -1,4 +1,4 @@
-"""Keeping the lease of an announced write while Spark works for it."""
+"""Renew the lease of an announced write while Spark works for it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Runs of jobs as OpenLineage events: START, then COMPLETE, FAIL or ABORT, to an HTTP endpoint or a file.
+"""Report runs of jobs as OpenLineage events: START, then COMPLETE, FAIL or ABORT, to an HTTP endpoint or a file.
 
 Events are JSON as https://openlineage.io/spec/2-0-2/OpenLineage.json describes it, made and sent with the standard
-library. An event that cannot be delivered never fails a load: it is logged, and the summary of the run says so.
+library. An event that cannot be delivered never fails a load: the failure is logged, and is part of the summary of the
+run.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ START, COMPLETE, FAIL, ABORT = "START", "COMPLETE", "FAIL", "ABORT"
 
 
 def lineage_of(job: Job) -> Lineage | None:
-    """Where the events of a job go: what it says, else what the variables of OpenLineage say, else nowhere."""
+    """Return the target of a job's events: that of the job, else that of OpenLineage's variables, else none."""
     if job.lineage is not None:
         return job.lineage
     url = os.environ.get("OPENLINEAGE_URL", "").rstrip("/")
@@ -58,7 +59,7 @@ def lineage_of(job: Job) -> Lineage | None:
 
 
 class LineageRun:
-    """The events of one run. Without a target nothing happens."""
+    """The events of one run. Without a target nothing is sent."""
 
     def __init__(self, target: Lineage | None, job: Job, graph: Graph, run_id: str, access: S3Access | None) -> None:
         self._target = target
@@ -69,7 +70,7 @@ class LineageRun:
         self.error: str | None = None
 
     def send(self, kind: str, result: LoadResult | None = None, failure: BaseException | None = None) -> None:
-        """Deliver one event. What stops it is remembered and logged."""
+        """Deliver one event. A failure is recorded and logged."""
         if self._target is None:
             return
         try:
@@ -122,7 +123,7 @@ class LineageRun:
 
 
 def dataset_name(uri: str) -> tuple[str, str]:
-    """Namespace and name of a path or a URI, by the conventions of OpenLineage.
+    """Return namespace and name of a path or a URI, by the conventions of OpenLineage.
 
     >>> dataset_name("/data/g"), dataset_name("s3://bucket/a/b")
     (('file', '/data/g'), ('s3://bucket', 'a/b'))
@@ -146,7 +147,7 @@ def _fields(entity: EntityType) -> list[dict[str, str]]:
 
 
 def _inputs(job: Job, access: S3Access | None) -> Iterator[dict[str, Any]]:
-    """What a job reads, each once. `_source` is the name by which the result counts its rows."""
+    """Return the inputs of a job, each once. `_source` is the name by which the result counts its rows."""
     seen: set[tuple[str, str]] = set()
     sources: list[NamedSource | JobSource] = [*job.sources, *job.nodes, *job.edges]
     for source in sources:
@@ -177,7 +178,7 @@ def _datasets(
 
 
 def _schema_of_files(job: Job, source: NamedSource | JobSource, path: str, access: S3Access | None) -> dict[str, Any]:
-    """The columns of the first file of a path, where the file says them."""
+    """Return the columns of the first file of a path, if its format declares them."""
     try:
         first = expand_paths([job.located(path)], access)[:1]
         kind = source.format or kind_of(first[0])
@@ -187,7 +188,7 @@ def _schema_of_files(job: Job, source: NamedSource | JobSource, path: str, acces
         [part] = Files("rows", first, kind, **dialect).parts(access)
         columns = [{"name": field.name, "type": str(field.type)} for field in schema_of(part)]
     except (OmnigraphError, OSError, pa.ArrowException, IndexError):
-        return {}  # the load says what is wrong with its files
+        return {}  # the load reports the errors of its files
     return {"schema": _facet("schema", fields=columns)}
 
 

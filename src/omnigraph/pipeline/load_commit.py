@@ -1,7 +1,7 @@
-"""From staged parts to a commit: the rules between rows, the rows that are left out, the effects and the plan.
+"""Turn staged parts into a commit: apply the rules between rows, leave rows out, make the effects and the plan.
 
-Whoever staged the parts, on whatever machines, one process publishes them. Of a load that is not large it sees the
-columns that rules need; of a large one only the rows that tasks could not clear.
+Tasks on any machines stage the parts; one process publishes them. Of a small load it reads the columns that rules need;
+of a large one only the rows that tasks could not clear.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ from omnigraph.write.validation.findings import DEFAULT_LIMIT, by_place
 
 _MANY = 100_000
 Restage = Callable[[Excluded], RowData]
-"""Leaves some rows out of the staged splits that hold them, and gives those of DataFrames back."""
+"""Leaves some rows out of the staged splits that hold them, and returns those of DataFrames."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadTerms:
-    """How staged rows are to be written. `max_errors` None refuses the whole load for one bad row.
+    """The terms of a load. `max_errors` None refuses the whole load for one bad row.
 
     `load_list` names the files of the load, for the runs of its job that follow.
     """
@@ -76,12 +76,12 @@ class LoadTerms:
 
     @property
     def limit(self) -> int:
-        """How many violations are worth collecting."""
+        """Return the number of violations worth collecting."""
         return DEFAULT_LIMIT if self.max_errors is None else self.max_errors + 1
 
 
 def stage_job(store: GraphStore, txn: WriteTxn, terms: LoadTerms) -> StageJob:
-    """What tasks are told to stage for a write."""
+    """Return the staging job of a write, for tasks."""
     pins = {key: (e.location, e.staged_version) for key, e in txn.base.tables.items()}
     return StageJob(
         store.root.uri, txn.commit_id, txn.base.schema_hash, pins, terms.limit, ignore_unknown=terms.ignore_unknown
@@ -89,7 +89,7 @@ def stage_job(store: GraphStore, txn: WriteTxn, terms: LoadTerms) -> StageJob:
 
 
 def begin_load(repository: Repository, terms: LoadTerms, progress: Listener | None = None) -> WriteTxn:
-    """A write with the terms of a load."""
+    """Begin a write with the terms of a load."""
     return WriteTxn(
         repository, terms.branch, kind="load", actor=terms.actor, message=terms.message,
         expect_head=terms.expect_head, idempotency_key=terms.idempotency_key, progress=progress,
@@ -97,7 +97,7 @@ def begin_load(repository: Repository, terms: LoadTerms, progress: Listener | No
 
 
 def earlier_load(repository: Repository, terms: LoadTerms) -> LoadResult | None:
-    """The result of an earlier load with the same idempotency key. Raises when the head is not the expected one."""
+    """Return the result of an earlier load with the same idempotency key. Raises when the head is unexpected."""
     txn = begin_load(repository, terms)
     done = txn.earlier_commit()
     if done is not None:
@@ -124,15 +124,15 @@ class LoadCommit:
 
     @property
     def has_changes(self) -> bool:
-        """Whether any rows are events, staged by what the graph has."""
+        """Return whether any rows are events, whose staging depends on the rows of the graph."""
         return bool(self._changed)
 
     def restart(self) -> None:
-        """Forget the rows that were refused: all rows are staged again."""
+        """Forget the refused rows: all rows are staged again."""
         self._refused = []
 
     def finish(self, txn: WriteTxn, restage: Restage | None) -> LoadResult:
-        """Check and publish. Without `restage`, a row that breaks a rule beside others refuses the load."""
+        """Check and publish. Without `restage`, a row that violates a rule between rows refuses the load."""
         self._txn = txn
         verdict, screened = self._admitted(restage)
         gathered = self._gathered()
@@ -156,21 +156,21 @@ class LoadCommit:
         )  # fmt: skip
 
     def _late(self) -> dict[str, int]:
-        """Events that came too late, by type."""
+        """Return the number of late events, by type."""
         found: Counter[str] = Counter()
         for split in self._staged.values():
             found.update(split.late)
         return {key.partition(":")[2]: count for key, count in sorted(found.items())}
 
     def _unmoved(self, gathered: Mapping[str, Sequence[StagedPart]]) -> list[Requirement]:
-        """Whoever adds an equal edge, or moves rows that events were compared with, makes this load look again."""
+        """Require tables unmoved: a new equal edge, or a change to rows compared with events, repeats the check."""
         if self._changed:
             return [Unmoved(key) for key in sorted(self._changed)]
         keys = [key for key in gathered if can_repeat(self._txn.catalog.type_of(key))]
         return [Unmoved(key) for key in keys] if self._terms.dedupe_edges and self._terms.mode != OVERWRITE else []
 
     def _admitted(self, restage: Restage | None) -> tuple[Verdict, Screened | None]:
-        """Apply the rules between rows; leave refused rows out and apply them again, as often as it takes."""
+        """Apply the rules between rows; leave refused rows out and apply them again until none is refused."""
         while True:
             self._require_few([*self._row_violations(), *self._refused])
             deltas, screened, demands = self._questions(self._gathered())
@@ -191,7 +191,7 @@ class LoadCommit:
     def _questions(
         self, gathered: Mapping[str, Sequence[StagedPart]]
     ) -> tuple[dict[str, TableDelta], Screened | None, tuple[Requirement, ...]]:
-        """Rows that the validator has to judge, all or those that tasks did not clear, and what the tasks relied on."""
+        """Return the rows that the validator must judge, all or those that tasks did not clear, and tasks' demands."""
         screener = self._screener
         if self._changed:
             return self._with_removals(gathered), None, ()
@@ -205,7 +205,7 @@ class LoadCommit:
         return {key: self._delta(key, parts, *self._all(key, parts)) for key, parts in gathered.items()}, None, ()
 
     def _with_removals(self, gathered: Mapping[str, Sequence[StagedPart]]) -> dict[str, TableDelta]:
-        """The rows of all parts, and what events delete: nodes take their edges along, unless the load writes them."""
+        """Return the rows of all parts, and the deletes of events: of nodes with their edges, but for loaded edges."""
         deltas = {key: self._delta(key, parts, *self._all(key, parts)) for key, parts in gathered.items()}
         ids: dict[str, list[str]] = {}
         for number in sorted(self._staged):
@@ -288,6 +288,6 @@ def _with_rows(violations: Iterable[Violation], rows: RowData) -> list[Violation
 
 
 def _bounded(requirement: Requirement) -> Requirement:
-    """A demand over very many ids as the stricter one that their table has not moved."""
+    """Replace a demand over very many ids by the stricter one that their table has not moved."""
     lists = (getattr(requirement, name, ()) for name in ("ids", "values", "added"))
     return Unmoved(requirement.table_key) if sum(map(len, lists)) > _MANY else requirement

@@ -1,4 +1,4 @@
-"""What a load reads, as splits of files and DataFrames; what can be known to be wrong is refused before any task."""
+"""Plan a load as splits of files and DataFrames; refuse known errors before any task starts."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ Source = Any
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What a load reads: sources by type, and files of envelope rows. `job` has the steps that types name."""
+    """The sources of a load: by type, and files of envelope rows. `job` has the steps that types name."""
 
     nodes: Mapping[str, Source]
     edges: Mapping[str, Source]
@@ -61,7 +61,7 @@ class Sources:
 
 
 def planned_load(spark: SparkSession, graph: Graph, given: Sources, terms: LoadTerms, phases: Phases) -> BulkLoad:
-    """The splits and DataFrames of a load; what can be known to be wrong is refused."""
+    """Return the splits and DataFrames of a load; refuse errors that are known beforehand."""
     catalog, access = graph.catalog(terms.branch), s3_access(spark)
     steps: StepFrames | None = None
     if given.job is not None and given.job.sources + given.job.steps:
@@ -110,17 +110,17 @@ def _typed(
 
 
 def type_named(name: str, kind: str, catalog: Catalog) -> EntityType:
-    """A node or edge type."""
+    """Return a node or edge type."""
     return catalog.node(name) if kind == "node" else catalog.edge(name)
 
 
 def _by_format(name: str | None, paths: Sequence[str]) -> list[Files]:
-    """Neighbours of one format together. The order stays: where rows clash, it decides which one is refused."""
+    """Group adjacent sources of one format. The order is kept: where rows clash, it decides which one is refused."""
     return [Files(name, tuple(mine), kind) for kind, mine in itertools.groupby(paths, kind_of)]
 
 
 def with_options(data: Any, options: FileOptions, access: S3Access | None) -> Any:
-    """Sources of which the files are written as the options of a load say."""
+    """Return sources whose files have the format options of a load."""
     if not isinstance(data, Mapping):
         for path in expand_paths(data, access):
             options.require_format(path, kind_of(path))
@@ -171,7 +171,7 @@ def _frame(spark: SparkSession, value: Any) -> DataFrame:
 
 
 class _Planned:
-    """Splits and frames, numbered in the order given: what is wrong is reported in it, as in one process."""
+    """Numbers splits and frames in the given order, in which violations are reported, as in one process."""
 
     def __init__(
         self, spark: SparkSession, catalog: Catalog, access: S3Access | None, terms: LoadTerms, taken: int
@@ -190,7 +190,7 @@ class _Planned:
         return self._taken + len(self.splits) + MAX_PARTITIONS * len(self.frames)
 
     def add(self, source: Any) -> None:
-        """One more source: files, or the name of a type and rows of it."""
+        """Add one more source: files, or the name of a type and rows of it."""
         if not isinstance(source, Files):
             before = sum(frame.type_name == source[0] for frame in self.frames)
             name = (source[1].name if isinstance(source[1], (Rows, Changes)) else "") or (
@@ -243,7 +243,7 @@ class _Planned:
 
 @contextmanager
 def _naming_mistakes(place: str) -> Iterator[None]:
-    """What Spark does not understand of a source, as a mistake of the job."""
+    """Report SQL errors of a source as errors of the job."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -254,7 +254,7 @@ def _naming_mistakes(place: str) -> Iterator[None]:
 
 
 def _require_change_terms(sources: Sequence[Any], mode: str) -> None:
-    """Refuse events in a load that does not merge, and a type with events and anything beside them."""
+    """Refuse events in a load that does not merge, and other sources beside events of a type."""
     names = [s.type_name if isinstance(s, Files) else s[0] for s in sources]
     changed = [n for n, s in zip(names, sources, strict=True) if _cdc_of(s) is not None]
     if changed and mode != MERGE:
@@ -272,7 +272,7 @@ def _cdc_of(source: Any) -> Cdc | None:
 
 
 def _numbered(spark: SparkSession, splits: list[Split]) -> list[Split]:
-    """Line numbers of files that are cut at byte ranges: tasks count the lines of each range."""
+    """Return line numbers of files that are cut at byte ranges: tasks count the lines of each range."""
     ranged = [s for s in splits if s.format == JSONL and s.end >= 0]
     several = {s.path for s in ranged if s.begin > 0}
     counted = [s for s in ranged if s.path in several]
@@ -303,7 +303,7 @@ def check_columns(source: Files, catalog: Catalog) -> None:
 
 
 def _table_keys(sources: Sequence[Any], catalog: Catalog) -> tuple[str, ...]:
-    """Tables that the load may write: those of the types named, all where rows name their own."""
+    """Return the tables that the load may write: those of the types named, or all where rows name their type."""
     names = [s.type_name if isinstance(s, Files) else s[0] for s in sources]
     if None in names:
         return tuple(entity.table_key for entity in catalog.entity_types)

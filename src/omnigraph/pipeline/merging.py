@@ -1,7 +1,7 @@
-"""The tasks of a merge: cut changed rows by their ids, compare those of some buckets, write what was decided.
+"""The tasks of a merge: cut changed rows by id, compare the rows of some buckets, write the outcome.
 
-Whatever happened to one id meets in one task, where the rows are compared as in one process. Nothing that a task does
-is visible: it leaves scratch, and data files that no version names before the driver's commit.
+All changes of one id meet in one task, which compares the rows as one process does. Nothing that a task does is
+visible: it leaves scratch, and data files that no version names before the driver's commit.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ OURS, THEIRS = "ours", "theirs"
 
 
 def image(side: str, *, after: bool) -> str:
-    """The name of the stream of a side's rows, before or after its changes."""
+    """Return the name of the stream of a side's rows, before or after its changes."""
     return f"{side} {'after' if after else 'before'}"
 
 
 @dataclass(frozen=True, slots=True)
 class MergeJob:
-    """What every task of a merge is told."""
+    """The parameters of all tasks of a merge."""
 
     uri: str
     commit_id: str
@@ -49,11 +49,11 @@ class MergeJob:
         return store_of(self.uri)
 
     def entity(self, table_key: str) -> EntityType:
-        """A type of the schema that all sides have."""
+        """Return a type of the schema that all sides have."""
         return self.store().catalog(self.schema_hash).type_of(table_key)
 
     def scratch(self, name: str) -> str:
-        """A new name in the merge's scratch space."""
+        """Return a new name in the merge's scratch space."""
         return f"{STAGING}/{self.commit_id}/{name}-{mint()}.arrow"
 
 
@@ -79,7 +79,7 @@ class CompareWork:
 
 @dataclass(frozen=True, slots=True)
 class ComparedBuckets:
-    """What comparing some buckets found. Deltas have only the columns that rules between rows look at.
+    """The outcome of comparing some buckets. Deltas have only the columns that rules between rows read.
 
     `rows` is the object that holds the rows taken from the source, in the order of `taken`.
     """
@@ -95,7 +95,7 @@ class ComparedBuckets:
 
 @dataclass(frozen=True, slots=True)
 class WriteWork:
-    """Rows taken from the source, to be written beside a version of the target, but for those withheld."""
+    """Rows taken from the source, to be written beside a version of the target, except those withheld."""
 
     table_key: str
     location: str
@@ -112,7 +112,7 @@ def cut_side(job: MergeJob, split: SideSplit) -> CutFile:
 
 
 def compare_buckets(job: MergeJob, work: CompareWork) -> ComparedBuckets:
-    """Compare the rows of some buckets, and leave those that the merge takes."""
+    """Compare the rows of some buckets, and write the rows that the merge takes to scratch space."""
     entity, objects = job.entity(work.table_key), job.store().objects
 
     def delta(side: str) -> TableDelta:
@@ -149,14 +149,14 @@ def write_taken(job: MergeJob, work: WriteWork) -> tuple[WrittenFragment, ...]:
 
 @dataclass(frozen=True)
 class CutDelta(TableDelta):
-    """A delta whose tables have few columns; whole rows are read from where they were cut when somebody asks."""
+    """A delta whose tables have few columns; whole rows are read from their pieces on demand."""
 
     side: str
     files: Sequence[CutFile]
     objects: ObjectStore
 
     def rows(self, ids: Sequence[str], *, after: bool) -> dict[str, Row]:
-        """Whole rows, one bucket after the other."""
+        """Return whole rows, one bucket after the other."""
         places = self.new if after else self.old
         here = [i for i in ids if i in places]
         stream = Stream(image(self.side, after=after), self.entity.table_key)

@@ -1,4 +1,4 @@
-"""How long each phase of a load takes, and how far it is: as numbers, as log records, and for whoever listens."""
+"""Measure the phases of a load: their seconds, log records, and progress for a callback."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from omnigraph.execution.spark.job_scope import TaskProgress
 
 
 class Phases:
-    """The phases of one load, with the seconds that each took. Whoever listens is told when one ends."""
+    """The phases of one load, with the seconds of each. A callback is called when one ends."""
 
     def __init__(self, job: str = "", listener: Listener | None = None) -> None:
         self.seconds: dict[str, float] = {}
@@ -26,7 +26,7 @@ class Phases:
 
     @contextmanager
     def phase(self, name: str, shown: Phase) -> Iterator[None]:
-        """Measure what is done in the block. `shown` is the phase that its tasks are reported as."""
+        """Measure the block. Its tasks are reported as the phase `shown`."""
         before = self._current, self._shown
         self._current, self._shown = name, shown
         self.seconds.setdefault(name, 0.0)
@@ -41,7 +41,7 @@ class Phases:
 
     @property
     def progress(self) -> TaskProgress | None:
-        """Receives how many of how many tasks of the phase have finished; None where nobody listens."""
+        """Return a receiver of the numbers of finished and of all tasks of the phase; None without a callback."""
         is_logged = self._log is not None and logs.is_heard(logging.INFO)
         return self._report if is_logged or self.listener is not None else None
 
@@ -56,7 +56,7 @@ class Phases:
 
 
 def task_progress(listener: Listener | None, phase: Phase) -> TaskProgress | None:
-    """Reports the tasks of a round as progress of a phase; None where nobody listens."""
+    """Report the tasks of a round as progress of a phase; None without a callback."""
     if listener is None:
         return None
     return lambda done, total: listener(Progress(phase, done, total, "tasks"))
@@ -71,7 +71,7 @@ class EverySeconds:
         self._next = time.monotonic() + seconds
 
     def __call__(self, done: int, total: int) -> None:
-        """How many of how many tasks have finished."""
+        """Pass on the numbers of finished and of all tasks."""
         now = time.monotonic()
         if now >= self._next:
             self._next = now + self._seconds

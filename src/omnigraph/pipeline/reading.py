@@ -1,4 +1,4 @@
-"""Reading one split inside a task: typed batches, by the same rules as a load in one process."""
+"""Read one split inside a task: typed batches, by the same rules as a load in one process."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from omnigraph.write.validation import Findings, Places
 
 
 def read_split(split: Split, catalog: Catalog, found: Findings, *, ignore_unknown: bool = False) -> Iterator[Batch]:
-    """The rows of a split. Rows that are wrong are noted and left out; `ignore_unknown` leaves columns out as well."""
+    """Yield the rows of a split. Invalid rows are noted and left out; `ignore_unknown` leaves columns out as well."""
     if split.type_name is not None:  # a file without rows still names its type: an overwrite empties it
         yield batch_from_rows(catalog.entity(split.type_name), [], Places(), found)
     with readable(split.path):
@@ -65,7 +65,7 @@ def _json_batches(split: Split, catalog: Catalog, found: Findings) -> Iterator[B
 
 
 def parsed_rows(split: Split, found: Findings) -> Iterator[Parsed]:
-    """The objects of JSON lines or of JSON, some thousands at once. What is no object is noted and left out."""
+    """Yield the objects of JSON lines or of JSON, some thousands at once. Other values are noted and left out."""
     if split.format == JSONL:
         first = split.first_row
         for block in _blocks(split):
@@ -76,7 +76,7 @@ def parsed_rows(split: Split, found: Findings) -> Iterator[Parsed]:
 
 
 def plain_batch(split: Split, entity: EntityType, parsed: Parsed, found: Findings) -> Batch:
-    """Objects of one type as a batch."""
+    """Return objects of one type as a batch."""
     read = row_reader(split, entity)
     rows = [read(row) for _, row in parsed]
     if split.unknown == IGNORE:
@@ -99,7 +99,7 @@ def _grouped(parsed: Iterable[tuple[int, Any]], path: str, catalog: Catalog, fou
 
 
 def _blocks(split: Split) -> Iterator[bytes]:
-    """Pieces of whole lines. A line belongs to the byte range that its first byte lies in."""
+    """Yield pieces of whole lines. A line belongs to the byte range that its first byte lies in."""
     if split.end < 0:
         with open_stream(split) as stream:
             yield from _whole_lines(io.BufferedReader(stream, 1 << 20), None)
@@ -115,7 +115,7 @@ def _blocks(split: Split) -> Iterator[bytes]:
 
 
 def _whole_lines(stream: Any, size: int | None) -> Iterator[bytes]:
-    """Blocks of lines of which the first `size` bytes hold the beginning."""
+    """Yield blocks of the lines that begin in the first `size` bytes."""
     left = size
     while left is None or left > 0:
         block = stream.read(BLOCK_BYTES if left is None else min(BLOCK_BYTES, left))
@@ -128,7 +128,7 @@ def _whole_lines(stream: Any, size: int | None) -> Iterator[bytes]:
 
 
 def lines_begun(split: Split) -> int:
-    """How many lines begin inside a byte range."""
+    """Return the number of lines that begin inside a byte range."""
     begin, end = max(split.begin - 1, 0), split.end - 1
     count = 1 if split.begin == 0 else 0
     with open_file(split) as stream:

@@ -1,4 +1,4 @@
-"""Rows of DataFrames that a load leaves out, as JSON values: nothing but the row itself tells which one it was."""
+"""Rows of DataFrames that a load leaves out, as JSON values: only the row itself identifies it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from omnigraph.write.export import blob_text
 
 
 def row_data(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of a row as JSON values, blobs as base64 text."""
+    """Return the values of a row as JSON values, blobs as base64 text."""
     return {name: json_value(_plain(value)) for name, value in row.items()}
 
 
 def with_row(violation: Violation, first: int, batch: pa.RecordBatch) -> Mapping[str, Any] | None:
-    """The row of a violation in a batch whose first row has the number `first`; None when it is in another batch."""
+    """Return the row of a violation in a batch whose first row has the number `first`; None if it is elsewhere."""
     index = None if violation.row is None else violation.row - first
     if index is None or not 0 <= index < batch.num_rows:
         return None
@@ -29,7 +29,7 @@ def with_row(violation: Violation, first: int, batch: pa.RecordBatch) -> Mapping
 def _scalar(scalar: pa.Scalar) -> Any:
     try:
         return scalar.as_py()
-    except (ValueError, OverflowError):  # a moment that Python's calendar does not have
+    except (ValueError, OverflowError):  # a moment outside the range of Python's calendar
         return scalar.value
 
 

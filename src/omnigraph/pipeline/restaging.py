@@ -1,4 +1,4 @@
-"""Leaving rows out of what tasks have staged. The staged data files are the only source: no input is read twice.
+"""Leave rows out of staged splits. The staged data files are the only source: no input is read twice.
 
 A second read of an input need not give the same rows: a DataFrame may be random, or partitioned in another way when it
 is computed again, and a file may have been written over. A row number would then name another row.
@@ -49,7 +49,7 @@ class Exclusion:
 
 @dataclass(frozen=True, slots=True)
 class Restaged:
-    """A split without the rows, and the rows where they were asked for."""
+    """A split without the rows, and the rows if they are wanted."""
 
     staged: StagedSplit
     rows: RowData = field(default_factory=dict)
@@ -62,9 +62,9 @@ Run = Callable[[Callable[[StageJob, Exclusion], Restaged], Sequence[Exclusion]],
 def exclude(
     staged: dict[int, StagedSplit], excluded: Excluded, run: Run, returns_rows: Callable[[int], bool]
 ) -> RowData:
-    """Replace the staged splits that hold some rows by splits without them; return the rows that were asked for.
+    """Replace the staged splits that hold some rows by splits without them; return the rows that are wanted.
 
-    `returns_rows` tells for the number of a split whether its rows are wanted. Raises the error of a split.
+    `returns_rows` returns whether the rows of a split, given by number, are wanted. Raises the error of a split.
     """
     by_path: dict[tuple[str, str | None], list[int]] = {}
     for key, places in excluded.items():
@@ -86,14 +86,14 @@ def exclude(
 
 
 def restage(job: StageJob, work: Exclusion) -> Restaged:
-    """Write what one split staged again, without some rows."""
+    """Write the parts of a staged split again, without some rows."""
     return keep_rows(job, work.staged, lambda part: _kept(part, work.rows), returns_rows=work.returns_rows)
 
 
 def keep_rows(
     job: StageJob, staged: StagedSplit, kept_of: Callable[[StagedPart], Mask], *, returns_rows: bool = False
 ) -> Restaged:
-    """Write what one split staged again, with the rows of a mask. Parts that keep all of theirs stay as they are."""
+    """Write the parts of a staged split again, with the rows of a mask. Parts that keep all rows stay as they are."""
     parts: list[StagedPart] = []
     rows: RowData = {}
     try:
@@ -114,7 +114,7 @@ def keep_rows(
 
 
 def _kept(part: StagedPart, rows: Mapping[tuple[str, str | None], Sequence[int]]) -> Mask:
-    """Which rows of a part stay, in their order."""
+    """Return which rows of a part stay, in their order."""
     masks = [
         ~np.isin(np.asarray(numbers, np.int64), np.asarray(rows.get((part.table_key, path), ()), np.int64))
         for path, numbers in part.places.parts
@@ -123,7 +123,7 @@ def _kept(part: StagedPart, rows: Mapping[tuple[str, str | None], Sequence[int]]
 
 
 def _batches(job: StageJob, part: StagedPart, chosen: Mask) -> Iterator[pa.RecordBatch]:
-    """The chosen rows of a part, from its data files."""
+    """Yield the chosen rows of a part, from its data files."""
     first = 0
     for batch in row_batches(job.store().tables, job.table(part.table_key), part.fragments):
         mine = chosen[first : first + batch.num_rows]

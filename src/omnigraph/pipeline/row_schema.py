@@ -1,7 +1,7 @@
-"""Which columns files have, and of which types, as Spark needs to know before it computes with them.
+"""The columns of files and their types, which Spark needs before it computes with them.
 
-Tables say so themselves. Objects of JSON do not: tasks read them once, and a column that holds values of several kinds
-is text for Spark, with other values as JSON.
+Tables declare them. Objects of JSON do not: tasks read them once, and a column that holds values of several kinds is
+text for Spark, with other values as JSON.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PERMISSIVE = "permissive"
 
 
 def row_schema(spark: SparkSession, splits: Sequence[Split]) -> pa.Schema:
-    """The columns of all files together; those of folders are text."""
+    """Return the columns of all files together; those of folders are text."""
     asked = [s for s in splits if s.format in (JSON, JSONL) or s.begin == 0]
     found = TaskRunner(spark, "read the columns of files").map(split_schema, asked, "find columns")
     schema = unite_schemas(found, [s.path for s in asked])
@@ -40,7 +40,7 @@ def row_schema(spark: SparkSession, splits: Sequence[Split]) -> pa.Schema:
 
 
 def split_schema(split: Split) -> pa.Schema:
-    """The columns of one file, or of the objects of one split."""
+    """Return the columns of one file, or of the objects of one split."""
     with readable(split.path):
         if split.format not in (JSON, JSONL):
             return schema_of(split)
@@ -51,7 +51,7 @@ def split_schema(split: Split) -> pa.Schema:
 
 
 def unite_schemas(schemas: Iterable[pa.Schema], paths: Sequence[str]) -> pa.Schema:
-    """All columns of several files. A name twice in one of them is refused: neither could be meant."""
+    """Return all columns of several files. A duplicate name in one file is refused as ambiguous."""
     found = pa.schema([])
     for schema, path in zip(schemas, paths, strict=True):
         twice = next((name for name in schema.names if schema.names.count(name) > 1), None)
@@ -90,7 +90,7 @@ def _kind(values: list[Any]) -> pa.DataType:
 
 
 def spark_fields(schema: pa.Schema) -> pa.Schema:
-    """The columns as Spark has them; those of types that Spark does not know are left out."""
+    """Return the columns as Spark fields; those of types that Spark lacks are left out."""
     from pyspark.errors import PySparkException
     from pyspark.sql.pandas.types import from_arrow_type
 
@@ -98,7 +98,7 @@ def spark_fields(schema: pa.Schema) -> pa.Schema:
     for field in schema:
         kind = pa.string() if pa.types.is_null(field.type) else spark_arrow_type(field.type)
         kind = pa.float32() if pa.types.is_float16(kind) else kind
-        if pa.types.is_time(kind):  # Spark has the type and cannot take it from Arrow
+        if pa.types.is_time(kind):  # Spark has the type but does not take it from Arrow
             continue
         try:
             from_arrow_type(kind)
@@ -109,7 +109,7 @@ def spark_fields(schema: pa.Schema) -> pa.Schema:
 
 
 def column_for_spark(table: pa.Table, field: pa.Field) -> Any:
-    """A column in its type for Spark: null where the table has none, text where files do not agree on a type."""
+    """Return a column in its type for Spark: null where the table has none, text where files disagree on a type."""
     if field.name not in table.column_names:
         return pa.nulls(table.num_rows, field.type)
     column = table[field.name]
@@ -119,7 +119,7 @@ def column_for_spark(table: pa.Table, field: pa.Field) -> Any:
 
 
 def objects_for_spark(rows: Sequence[dict[str, Any]], field: pa.Field) -> Any:
-    """One member of some objects as a column."""
+    """Return one member of some objects as a column."""
     values = [row.get(field.name) for row in rows]
     if pa.types.is_string(field.type):
         values = [v if v is None or isinstance(v, str) else json.dumps(v, ensure_ascii=False) for v in values]
@@ -127,9 +127,9 @@ def objects_for_spark(rows: Sequence[dict[str, Any]], field: pa.Field) -> Any:
 
 
 def require_mapped_members(spark: SparkSession, splits: Sequence[Split]) -> None:
-    """Refuse a mapping of objects to a member that none of them has, as of tables to a column that is not there.
+    """Refuse a mapping to a member that no object has, as of tables a mapping to a missing column.
 
-    The first objects nearly always have all of them; only then tasks search the others.
+    The first objects nearly always have all of them; otherwise tasks search the others.
     """
     splits = [s for s in splits if s.format in (JSON, JSONL)]
     wanted = {c for s in splits for c in s.columns.values()} - {name for s in splits for name, _ in s.folders}
@@ -149,7 +149,7 @@ def require_mapped_members(spark: SparkSession, splits: Sequence[Split]) -> None
 
 
 def members_among(split: Split, wanted: set[str], *, few: bool = False) -> tuple[bool, set[str]]:
-    """Whether a split has rows, and which of some members they have; `few` looks at the first rows only."""
+    """Return whether a split has rows, and which of some members they have; `few` reads the first rows only."""
     found: set[str] = set()
     any_rows = False
     with readable(split.path):

@@ -1,4 +1,4 @@
-"""Conditions and casts of Spark SQL over the rows of files, which the readers of every load read.
+"""Conditions and casts of Spark SQL over the rows of files, as the readers of every load read them.
 
     splits -> tasks: our readers -> columns, with the place of each row -> Spark: where, TRY_CAST -> tasks: stage
 
@@ -50,13 +50,13 @@ SPLIT, ROW, WRONG, OBJECT = "__omnigraph_split", "__omnigraph_row", "__omnigraph
 _FAILED = "__omnigraph_failed_"
 EXPECTED, REJECTED = "__omnigraph_expected_", "__omnigraph_rejected"
 QUARANTINED = 100_000
-"""Of one batch of a task so many dropped rows are described; all are counted."""
+"""The number of dropped rows described per batch of a task; all are counted."""
 PLACE = (pa.field(SPLIT, pa.int32()), pa.field(ROW, pa.int64()), pa.field(WRONG, pa.binary()))
 _ROWS = 10_000
 
 
 class Selectable(Protocol):
-    """What may have a condition and casts: files, or rows of a DataFrame."""
+    """A source that may have a condition and casts: files, or rows of a DataFrame."""
 
     @property
     def where(self) -> str | None:
@@ -73,7 +73,7 @@ class Selectable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What tasks need to know to stage selected rows: the splits that they come from, and what the SQL computed.
+    """The parameters of tasks that stage selected rows: the splits of the rows, and the values that the SQL computed.
 
     `casts` are properties and the types that they were cast to; `text` are columns that are text to be read, `empty`
     those without any value. Rows of a DataFrame have no splits: `frame` is its name in reports.
@@ -91,7 +91,7 @@ class Selection:
         self, batches: Iterator[pa.RecordBatch], entity: EntityType, found: Findings, checks: Checks,
         *, ignore_unknown: bool = False,
     ) -> Iterator[Batch]:  # fmt: skip
-        """The rows that passed, as batches of their type. Rows whose cast failed are noted and left out."""
+        """Yield the rows that passed, as batches of their type. Rows whose cast failed are noted and left out."""
         for batch in batches:
             whole_batch, before = pa.Table.from_batches([batch]), len(found)
             table = self.readable(whole_batch, entity, found)
@@ -100,17 +100,17 @@ class Selection:
                 yield batch_from_rows(entity, self._objects(table, entity), self.places(table), found)
             else:
                 yield self.batch(table, entity, found, ignore_unknown=ignore_unknown)
-            if self.frame:  # nothing but the row itself tells which one it was
+            if self.frame:  # only the row itself identifies it
                 found.attach_rows(before, partial(_row_of, whole_batch))
             if found.full:
                 return
 
     def readable(self, table: pa.Table, entity: Subject, found: Findings) -> pa.Table:
-        """The rows that could be read and cast. The others are noted."""
+        """Return the rows that could be read and cast. The others are noted."""
         return self._without_failed(self._without_wrong(table, found), entity, found)
 
     def expected(self, table: pa.Table, entity: Subject, checks: Checks) -> pa.Table:
-        """Without the rows that a rule drops. Raises for the first row that a rule does not allow."""
+        """Leave out the rows that an expectation drops. Raises for the first row that an expectation does not allow."""
         if not self.expect or not table.num_rows:
             return table
         places = self.places(table)
@@ -133,7 +133,7 @@ class Selection:
         return table.filter(pa.array(~dropped)) if dropped.any() else table
 
     def batch(self, table: pa.Table, entity: EntityType, found: Findings, *, ignore_unknown: bool) -> Batch:
-        """Rows of columns as a batch of their type."""
+        """Return rows of columns as a batch of their type."""
         names = [name for name in table.column_names if not name.startswith("__omnigraph_")]
         rows = pa.table({n: pa.nulls(table.num_rows) if n in self.empty else table[n] for n in names})
         ignore = ignore_unknown if self.unknown is None else self.unknown == IGNORE
@@ -141,7 +141,7 @@ class Selection:
         return batch_from_table(entity, rows, self.places(table), found, text=self.text)
 
     def _without_wrong(self, table: pa.Table, found: Findings) -> pa.Table:
-        """Note what the reader could not read, or raise what stopped it."""
+        """Note rows that the reader could not read, or raise the error that stopped it."""
         for body in table[WRONG].drop_null().to_pylist():
             wrong = pickle.loads(body)
             if isinstance(wrong, OmnigraphError):
@@ -161,7 +161,7 @@ class Selection:
         return table.take([i for i in range(table.num_rows) if i not in bad]) if bad else table
 
     def places(self, table: pa.Table) -> Places:
-        """Where rows stand. They keep the order of their files unless the condition has made Spark mix them."""
+        """Return the places of rows. They keep the order of their files unless the condition made Spark mix them."""
         numbers = table[SPLIT].to_numpy()
         cuts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
         rows = table[ROW].to_numpy()
@@ -186,11 +186,10 @@ class Selection:
 def selected_frame(
     spark: SparkSession, source: Files, splits: Sequence[Split], place: str
 ) -> tuple[DataFrame, Selection, Callable[[], str | None]] | None:
-    """The rows of a source that pass its condition, with the values cast; None where its files have no column.
+    """Return the rows of a source that pass its condition, with the values cast; None where its files have no column.
 
-    With them comes what finds the row on which the condition fails. The session is one for our own work, whose SQL is
-    ANSI: what cannot be computed is an error. Raises Spark's own error where it does not understand the condition or a
-    type.
+    Also returns a function that finds the row on which the condition fails. The session is a work session with ANSI
+    SQL: failed computations are errors. Raises Spark's own error for an invalid condition or type.
     """
     found = row_schema(spark, splits)
     if not found.names:
@@ -212,7 +211,7 @@ def selected_frame(
 
 
 def raw_rows(spark: SparkSession, splits: Sequence[Split], shipped: pa.Schema) -> Callable[[int, int], DataFrame]:
-    """A function that gives the rows of the splits from one number up to another, with the place of each row."""
+    """Return a function that gives the rows of the splits from one number up to another, with the place of each row."""
     parts = tuple(splits)
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -229,9 +228,9 @@ def raw_rows(spark: SparkSession, splits: Sequence[Split], shipped: pa.Schema) -
 def failed_place(
     spark: SparkSession, raw: Callable[[int, int], DataFrame], where: str, splits: Sequence[Split]
 ) -> str | None:
-    """File and number of the first row on which a condition fails, or None where it does not fail again.
+    """Return file and number of the first row on which a condition fails, or None where it does not fail again.
 
-    SQL does not tell it: the splits, then the rows of one, are halved until one is left.
+    SQL does not report it: the splits, then the rows of one, are halved until one is left.
     """
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as F
@@ -254,7 +253,7 @@ def failed_place(
 
 
 def _row_of(table: pa.Table, violation: Violation) -> Mapping[str, Any] | None:
-    """The row that a violation is about, in the columns that were to be loaded."""
+    """Return the row of a violation, in the columns that were to be loaded."""
     index = pc.index(table[ROW], violation.row).as_py() if violation.row is not None else -1
     if index < 0:
         return None
@@ -263,7 +262,7 @@ def _row_of(table: pa.Table, violation: Violation) -> Mapping[str, Any] | None:
 
 
 def require_known(source: Selectable, columns: Mapping[str, str], names: Sequence[str], place: str) -> None:
-    """Refuse a column that the rows do not have, and a cast of what is no column."""
+    """Refuse a column that the rows do not have, and a cast of a name that is no column."""
     hint = f"it has {', '.join(names)}"
     missing = sorted(set(columns.values()) - set(names))
     if missing:
@@ -276,7 +275,7 @@ def require_known(source: Selectable, columns: Mapping[str, str], names: Sequenc
 def compute_columns(
     raw: DataFrame, source: Selectable, columns: Mapping[str, str], *, is_json: bool, also: Sequence[str] = ()
 ) -> DataFrame:
-    """The columns to stage: what was cast and why not, of tables also what was not, and columns `also` as they are."""
+    """Return the columns to stage: cast values, cast errors, other columns of tables, and `also` as they are."""
     from pyspark.sql import functions as F
 
     if source.where is not None:  # a row that could not be read has no values: it passes, to be reported
@@ -294,12 +293,12 @@ def compute_columns(
         failed.append(f"({value} IS NOT NULL AND TRY_CAST({value} AS {kind}) IS NULL)")
         chosen.append(f"CASE WHEN {failed[-1]} THEN CAST({value} AS STRING) END AS {_FAILED}{number}")
     found = raw.selectExpr(*chosen, *_expectations(raw, source, failed, is_json=is_json))
-    _ = found.schema  # on Spark Connect it is only now that the expressions are looked at
+    _ = found.schema  # Spark Connect analyses the expressions only here
     return found
 
 
 def _expectations(raw: DataFrame, source: Selectable, failed: Sequence[str], *, is_json: bool) -> Iterator[str]:
-    """Which rules each row meets, and the whole row where one drops it. Rows without their values are not judged."""
+    """Return which rules each row meets, and the whole row where one drops it. Unreadable rows are not judged."""
     bad = " OR ".join([f"{WRONG} IS NOT NULL", *failed])
     held = [f"CASE WHEN {bad} THEN true ELSE coalesce(({each.rule}\n), false) END" for each in source.expect]
     for number, each in enumerate(held):
@@ -313,19 +312,19 @@ def _expectations(raw: DataFrame, source: Selectable, failed: Sequence[str], *, 
 
 
 def quote_column(name: str) -> str:
-    """A name as an identifier of Spark SQL."""
+    """Quote a name as an identifier of Spark SQL."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def raw_batches(split: Split, number: int, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The rows of a split in their columns for Spark. What is wrong with them travels as rows of its own."""
-    found = Findings(sys.maxsize)  # none may be lost on the way
+    """Yield the rows of a split in their columns for Spark. Errors are sent as rows of their own."""
+    found = Findings(sys.maxsize)  # none may be lost in transport
     try:
         with readable(split.path):
             for rows, columns in _read(split, schema, found):
                 yield _batch(schema, {SPLIT: [number] * len(rows), ROW: rows, **columns}, len(rows))
     except StorageError as error:
-        raise TaskRefusal(error) from error  # the store may answer the next attempt
+        raise TaskRefusal(error) from error  # the store may succeed in the next attempt
     except OmnigraphError as error:
         yield _wrong(schema, number, [error])
         return

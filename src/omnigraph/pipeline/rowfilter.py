@@ -1,9 +1,9 @@
-"""The `filter` option of the data source: a condition of the query language, decided where rows are read.
+"""The `filter` option of the data source: a condition of the query language, evaluated where rows are read.
 
     age > 30 and name in ["Ada", "Bob"]        from = "Ada"        seen >= datetime("2024-05-01T00:00:00Z")
 
-It is what `delete Person where ...` takes, so it is typed like every condition: a word for a number is refused, a
-number that no row can hold means never or always. What storage can decide it decides; the rest is judged row by row.
+It has the syntax and types of `delete Person where ...`: a word for a number is refused, a number that no row can hold
+means never or always. Storage evaluates what it can; the rest is evaluated row by row.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ENDS = ("src", "dst")
 
 @dataclass(frozen=True)
 class RowFilter:
-    """A condition on rows of one type. `columns` are the physical columns it reads, `pushed` what storage is told."""
+    """A condition on rows of one type. `columns` are the physical columns it reads, `pushed` is for storage."""
 
     condition: ir.Expr
     columns: tuple[tuple[ir.Prop, str], ...]
@@ -36,7 +36,7 @@ class RowFilter:
 
     @classmethod
     def of(cls, text: str, entity: EntityType, catalog: Catalog) -> RowFilter:
-        """A condition from its text."""
+        """Parse a condition."""
         condition = _compiled(text, entity, catalog)
         props = {each for each in ir.walk(condition) if isinstance(each, ir.Prop)}
         columns = tuple((each, _column(entity, each.name)) for each in sorted(props, key=lambda each: each.name))
@@ -46,10 +46,10 @@ class RowFilter:
         return cls(condition, columns, pushed, dt.datetime.now(dt.UTC))
 
     def passing(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows for which the condition is true."""
+        """Return the rows for which the condition is true."""
         known: dict[ir.Expr, pa.Array] = {prop: batch.column(name) for prop, name in self.columns}
         request = Request({}, self.now)
-        # Everything that could be asked of the graph is known.
+        # Every base expression has its value already.
         evaluator = Evaluator(None, Scope({}, {}), request, Frame(batch.num_rows), known)  # type: ignore[arg-type]
         kept = evaluator.mask(self.condition)
         return batch if kept.all() else batch.take(pa.array(np.flatnonzero(kept)))

@@ -1,4 +1,4 @@
-"""One run of a job as others see it: log records, OpenLineage events, and a summary in numbers."""
+"""Report one run of a job: log records, OpenLineage events, and a summary in numbers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from omnigraph.write.inputs.s3_access import S3Access
 
 
 class RunWatch:
-    """What is known of a run while it runs."""
+    """The data of a run while it runs."""
 
     def __init__(self, job: Job, graph: Graph, access: S3Access | None, progress: Listener | None) -> None:
         self.run_id = str(uuid.uuid4())
@@ -36,11 +36,11 @@ class RunWatch:
 
     @property
     def seconds(self) -> float:
-        """Since the beginning of the run."""
+        """Return the seconds since the start of the run."""
         return time.perf_counter() - self._begun
 
     def finished(self, result: LoadResult) -> LoadResult:
-        """The result with its summary; the run is reported as complete."""
+        """Return the result with its summary, and report the run as complete."""
         self.lineage.send(COMPLETE, result)
         summary = RunSummary(
             run_id=self.run_id, job=self._job.name, started_at=self._started_at, seconds=self.seconds,
@@ -56,7 +56,7 @@ class RunWatch:
 
 @contextmanager
 def watched_run(job: Job, graph: Graph, access: S3Access | None, progress: Listener | None) -> Iterator[RunWatch]:
-    """Report the beginning of a run, and its failure when the block ends with one."""
+    """Report the start of a run, and its failure when the block raises."""
     watch = RunWatch(job, graph, access, progress)
     logs.event("pipeline.started", job=job.name, run=watch.run_id, graph=graph.uri, branch=job.branch)
     watch.lineage.send(START)

@@ -1,4 +1,4 @@
-"""What a Spark session says about S3: its settings for `s3a`, for input files where the environment says nothing."""
+"""S3 access from a Spark session: its settings for `s3a`, for input files without access in the environment."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def s3_access(spark: SparkSession) -> S3Access | None:
-    """The access that `spark.hadoop.fs.s3a.*` gives; settings made on the running session win."""
+    """Return the access in `spark.hadoop.fs.s3a.*`; settings of the running session take precedence."""
     found: dict[str, str] = {}
     for name in HADOOP_SETTINGS:
         for key in (name, f"spark.hadoop.{name}"):

@@ -1,4 +1,4 @@
-"""Arrays and blocks of topologies in a graph's scratch space: what tasks leave there and read again."""
+"""Arrays and blocks of topologies in a graph's scratch space, which tasks write and read again."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from omnigraph.execution.analytics.blocks import Block, Values
 from omnigraph.execution.spark.workers import store_of
 
 _BLOCKS_HELD = 16
-"""How many blocks a worker process keeps between supersteps: those that are not mapped take its memory."""
+"""The number of blocks that a worker process caches between supersteps: unmapped ones take memory."""
 _VECTORS_HELD = 2
-"""More than one is asked for in one superstep by no algorithm."""
+"""An upper bound of the vectors of one superstep."""
 
 
 @dataclass(frozen=True, slots=True)
 class BlockFile:
-    """A block in the scratch space: what the names of its arrays begin with, and its nodes."""
+    """A block in the scratch space: the prefix of its arrays' names, and its nodes."""
 
     path: str
     begin: int
@@ -30,7 +30,7 @@ class BlockFile:
 
 
 def write_block(uri: str, path: str, block: Block) -> BlockFile:
-    """Leave a block under a name."""
+    """Write a block under a name."""
     write_array(uri, f"{path}-starts.npy", block.starts)
     write_array(uri, f"{path}-neighbours.npy", block.neighbours)
     if block.weights is not None:
@@ -40,14 +40,14 @@ def write_block(uri: str, path: str, block: Block) -> BlockFile:
 
 @lru_cache(maxsize=_BLOCKS_HELD)
 def read_block(uri: str, file: BlockFile) -> Block:
-    """A block of the scratch space."""
+    """Read a block of the scratch space."""
     weights = read_array(uri, f"{file.path}-weights.npy") if file.is_weighted else None
     starts, neighbours = (read_array(uri, f"{file.path}-{name}.npy") for name in ("starts", "neighbours"))
     return Block(file.begin, starts, neighbours, weights)
 
 
 def write_array(uri: str, path: str, array: Values) -> None:
-    """Leave an array under a name, as a file that numpy maps. A second attempt finds the same there."""
+    """Write an array under a name, as a file that numpy maps. A second attempt writes the same bytes."""
     head = io.BytesIO()
     kind = np.lib.format.dtype_to_descr(array.dtype)
     np.lib.format.write_array_header_1_0(head, {"descr": kind, "fortran_order": False, "shape": array.shape})
@@ -59,12 +59,12 @@ def write_array(uri: str, path: str, array: Values) -> None:
 
 @lru_cache(maxsize=_VECTORS_HELD)
 def read_vector(uri: str, path: str) -> Values:
-    """An array that a worker needs for each of its blocks: it is fetched once."""
+    """Read an array that a worker needs for each of its blocks; it is fetched once."""
     return read_array(uri, path)
 
 
 def read_array(uri: str, path: str) -> Values:
-    """An array of the scratch space; on a local disk it is mapped, not read."""
+    """Read an array of the scratch space; on a local disk it is mapped."""
     store = store_of(uri)
     if store.root.is_local:
         return np.asarray(np.load(os.path.join(store.root.uri, path), mmap_mode="r"))

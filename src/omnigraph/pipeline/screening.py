@@ -1,9 +1,9 @@
-"""The rules between rows over more rows than one process should hold: which values may break one, found by tasks.
+"""Apply the rules between rows to more rows than one process should hold: tasks find the values that may break one.
 
     staged parts, fragments of the graph -> tasks cut them into buckets -> tasks screen a bucket each -> `Screened`
 
-Equal values meet in one bucket and are compared as values, so a screen without suspects is a proof. Suspects are
-not judged here: the validator is given every row that has to do with them, and says what it says of any other load.
+Equal values meet in one bucket and are compared as values, so a screen without suspects is a proof. Suspects are not
+judged here: the validator receives every row related to them, and reports violations as for any other load.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from omnigraph.write.load import MERGE
 from omnigraph.write.validation.model import column_of, needed_columns
 
 MAX_SUSPECTS = 10_000
-"""More suspects than this in one bucket are not listed: the load is so wrong that it is judged as a whole."""
+"""More suspects than this in one bucket are not listed: such a load is judged as a whole."""
 
 MAX_OUTSIDE = 100_000
 ADDRESS = "address"
@@ -45,7 +45,7 @@ _ADDRESSED_IDS = pa.schema({VALUE: pa.string(), ADDRESS: pa.int64()})
 
 @dataclass(frozen=True, slots=True)
 class Screening:
-    """What every screening task is told."""
+    """The parameters of all screening tasks."""
 
     job: StageJob
     mode: str
@@ -56,13 +56,13 @@ class Screening:
         return self.job.store().catalog(self.job.schema_hash)
 
     def path(self) -> str:
-        """A new name in the load's scratch space."""
+        """Return a new name in the load's scratch space."""
         return self.job.scratch("cut")
 
 
 @dataclass(frozen=True, slots=True)
 class BaseSplit:
-    """Fragments of a table of the graph, and the streams that rules need of their rows."""
+    """Fragments of a table of the graph, and the streams of their rows that rules need."""
 
     table_key: str
     fragments: tuple[int, ...]
@@ -97,7 +97,7 @@ class MaskWork:
 
 @dataclass(slots=True)
 class Screened:
-    """What screening found.
+    """The result of screening.
 
     `suspects` are values by stream; `matched` rows that an upsert replaces; `outside` ids that edges need of the graph,
     None for too many to list. `crowded`: there are too many suspects to list.
@@ -115,12 +115,12 @@ class Screened:
             self.crowded |= len(values) > MAX_SUSPECTS
 
     def need(self, node_key: str, ids: pa.Array) -> None:
-        """Note ids that the graph has to keep."""
+        """Note ids that the graph must keep."""
         if len(ids):
             self.add(Screened(outside={node_key: None if len(ids) > MAX_OUTSIDE else ids.to_pylist()}))
 
     def add(self, other: Screened) -> None:
-        """Take in what another bucket found."""
+        """Add the result of another bucket."""
         for stream, values in other.suspects.items():
             self.suspects.setdefault(stream, []).extend(values)
         for key, files in other.matched.items():
@@ -133,7 +133,7 @@ class Screened:
 
 
 def cut_part(screening: Screening, part: StagedPart) -> CutFile:
-    """Cut what one task staged and did not cut itself."""
+    """Cut the rows that one task staged without cutting them."""
     entity = screening.catalog.type_of(part.table_key)
     table = screening.job.table(part.table_key)
     rows = read_keys(screening.job.store(), table, part, needed_columns(entity))
@@ -188,7 +188,7 @@ def screen(screening: Screening, work: BucketWork) -> Screened:
 
 
 class _Bucket:
-    """The rules over one bucket. A table is read when a rule asks for it and not kept."""
+    """Applies the rules to one bucket. A table is read when a rule needs it and not kept."""
 
     def __init__(self, screening: Screening, work: BucketWork, found: Screened) -> None:
         self._objects = screening.job.store().objects
@@ -205,7 +205,7 @@ class _Bucket:
         return read_pieces(self._work.present.get(stream, ()), schema, self._objects)
 
     def keys(self, stream: Stream) -> None:
-        """No id twice; ids that the graph has are suspect, or replaced by an upsert."""
+        """Check that no id occurs twice; ids that the graph has are suspect, or replaced by an upsert."""
         ids = whole(self._loaded(stream)[VALUE])
         self._found.suspect(stream, _repeated(ids))
         rows = self._present(stream)
@@ -218,7 +218,7 @@ class _Bucket:
             self._found.suspect(stream, whole(rows[VALUE].filter(hit)))
 
     def _replace(self, table_key: str, addresses: pa.ChunkedArray) -> None:
-        """Leave the addresses of rows that an upsert replaces, in order: the driver learns only how many there are."""
+        """Write the addresses of rows that an upsert replaces, in order: the driver receives only their number."""
         if len(addresses):
             ordered = np.sort(addresses.to_numpy())
             path = self._screening.path()
@@ -227,7 +227,7 @@ class _Bucket:
             self._found.matched[table_key] = [MatchedRows(path, owners, np.append(begins, len(ordered)))]
 
     def uniques(self, stream: Stream) -> None:
-        """No value of a unique group twice; values that another entity of the graph holds are suspect."""
+        """Check that no value of a unique group occurs twice; values of another entity of the graph are suspect."""
         loaded, present = self._loaded(stream), self._present(stream)
         values = whole(loaded[VALUE])
         self._found.suspect(stream, _repeated(values))
@@ -239,11 +239,11 @@ class _Bucket:
         held, holders, at = held.filter(hit), whole(present["id"]).filter(hit), at.filter(hit)
         other = pc.fill_null(pc.not_equal(holders, whole(loaded["id"]).take(at)), True)
         self._found.suspect(stream, held.filter(other))
-        # The holder may give the value up in the same upsert: its row belongs to the question.
+        # The same upsert may change the holder's value: the validator needs its row too.
         self._found.suspect(Stream(ID, stream.table_key), holders.filter(other))
 
     def ends(self, stream: Stream) -> None:
-        """Every end is among the ids of the load or of the graph."""
+        """Check that every end is among the ids of the load or of the graph."""
         node = Stream(ID, stream.table_key)
         tables = [self._loaded(stream), *(self._loaded(each).select([VALUE]) for each in self._counted(stream))]
         needed = pc.unique(_lacking(pa.concat_tables(tables)[VALUE], self._loaded(node)))
@@ -255,13 +255,13 @@ class _Bucket:
             self._found.need(stream.table_key, needed.filter(pc.invert(pc.is_in(needed, value_set=missing))))
 
     def _counted(self, ends: Stream) -> list[Stream]:
-        """Streams of counted sources that are nodes of the same type."""
+        """Return streams of counted sources that are nodes of the same type."""
         edges = self._screening.catalog.edges.values()
         mine = {edge.table_key for edge in edges if f"node:{edge.source}" == ends.table_key}
         return [s for s in self._work.loaded if s.what == SOURCES and s.table_key in mine]
 
     def sources(self, stream: Stream) -> None:
-        """Every source has as many edges as `@card` allows, those of the graph counted."""
+        """Check that every source has as many edges as `@card` allows, those of the graph counted."""
         edge = self._screening.catalog.type_of(stream.table_key)
         assert isinstance(edge, EdgeType), f"{stream.table_key} has no sources"
         both, present = self._loaded(stream), self._present(stream)
@@ -281,7 +281,7 @@ def _schema(stream: Stream) -> pa.Schema:
 
 
 def _repeated(values: pa.Array) -> pa.Array:
-    """Values that are there more than once."""
+    """Return the values that occur more than once."""
     if pc.count_distinct(values, mode="only_valid").as_py() == len(values) - values.null_count:
         return values.slice(0, 0)
     counts = pc.value_counts(values.drop_null())

@@ -1,4 +1,4 @@
-"""Screening from the driver's side: what tasks are sent, and the few rows that are left for the validator."""
+"""The driver's side of screening: the work of tasks, and the selection of rows for the validator."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ from omnigraph.write.validation.edges import ends_of
 from omnigraph.write.validation.model import column_of
 
 SCREENED_ROWS = 250_000
-"""Fewer rows than this are judged by the driver alone: looking them up costs less than two more rounds of tasks."""
+"""Fewer rows than this are judged by the driver alone: that costs less than two more rounds of tasks."""
 
 CUT_ROWS = 1 << 15
-"""A task that stages fewer rows leaves them uncut: many tiny tasks would make more pieces than rows."""
+"""A task that stages fewer rows does not cut them: many tiny tasks would make more pieces than rows."""
 
 _ROWS_PER_TASK = 1 << 19
-"""Few enough that the tables in which values are looked up stay near the processor."""
+"""Few enough that lookup tables fit the processor's cache."""
 _ROWS_PER_BASE_SPLIT = 1 << 21
 Gathered = Mapping[str, Sequence[StagedPart]]
 Tasks = Callable[[Callable[[Any], Any], Sequence[Any], str], list[Any]]
-"""Applies a function to every item in tasks and gives the answers in order. The text names the step."""
+"""Applies a function to every item in tasks and returns the answers in order. The text names the step."""
 
 
 class Screener:
-    """Has large loads screened by tasks. What was cut once is used again when a load is judged again."""
+    """Screens large loads by tasks. Cut streams are reused when a load is judged again."""
 
     def __init__(self, tasks: Tasks, parallelism: Callable[[], int]) -> None:
         self._tasks = tasks
@@ -57,13 +57,13 @@ class Screener:
         self._cut: dict[str, CutFile] = {}
 
     def is_worth_it(self, txn: WriteTxn, mode: str, gathered: Gathered) -> bool:
-        """Whether a load is large, and of a kind that can be judged bucket by bucket."""
+        """Return whether a load is large, and can be judged bucket by bucket."""
         if sum(part.rows for parts in gathered.values() for part in parts) < SCREENED_ROWS:
             return False
         return not any(_needs_all_rows(txn, mode, key, parts) for key, parts in gathered.items())
 
     def screened(self, txn: WriteTxn, job: StageJob, mode: str, gathered: Gathered) -> Screened:
-        """What no bucket could clear."""
+        """Return the suspects that no bucket could clear."""
         base = list(_base_splits(txn, mode, gathered))
         screening = Screening(job, mode)
         parts = [part for mine in gathered.values() for part in mine if part.is_judged]
@@ -88,7 +88,7 @@ class Screener:
         matched: Sequence[MatchedRows],
         fragments: tuple[WrittenFragment, ...],
     ) -> MaskRows | AppendRows:
-        """The effect of an upsert: tasks write which rows it removes, the driver learns of fragments only."""
+        """Return the effect of an upsert: tasks write the masks of removed rows, the driver receives fragments only."""
         ranges: dict[int, list[tuple[str, int, int]]] = {}
         for file in matched:
             for at, fragment in enumerate(file.fragments.tolist()):
@@ -107,7 +107,7 @@ class Screener:
 
 
 def _needs_all_rows(txn: WriteTxn, mode: str, key: str, parts: Sequence[StagedPart]) -> bool:
-    """Removed nodes, and sources that lose edges, are known only from all rows together."""
+    """Return whether the rules need all rows: for removed nodes, and for sources that lose edges."""
     entity = txn.catalog.type_of(key)
     if not txn.entry(key).row_count:
         return False
@@ -118,7 +118,7 @@ def _needs_all_rows(txn: WriteTxn, mode: str, key: str, parts: Sequence[StagedPa
 
 
 def _base_splits(txn: WriteTxn, mode: str, gathered: Gathered) -> Iterator[BaseSplit]:
-    """The columns of the graph that rules look at, in pieces."""
+    """Return the columns of the graph that rules read, in pieces."""
     wanted: dict[str, set[str]] = {}
     for key, parts in gathered.items():
         entity = txn.catalog.type_of(key)
@@ -136,7 +136,7 @@ def _base_splits(txn: WriteTxn, mode: str, gathered: Gathered) -> Iterator[BaseS
 
 
 def grouped_fragments(rows: Mapping[int, int]) -> Iterator[tuple[int, ...]]:
-    """Fragments, one after the other, that a task reads at once; given with their numbers of rows."""
+    """Yield groups of adjacent fragments, one for each task; `rows` has the number of rows of each fragment."""
     group: list[int] = []
     total = 0
     for fragment_id, count in rows.items():
@@ -150,7 +150,7 @@ def grouped_fragments(rows: Mapping[int, int]) -> Iterator[tuple[int, ...]]:
 
 
 def demands_of(txn: WriteTxn, mode: str, gathered: Gathered, screened: Screened) -> tuple[Requirement, ...]:
-    """What must still hold when a screened load is published. Very many ids are as good as the whole table."""
+    """Return the demands on the state at which a screened load is published. Very many ids demand the whole table."""
     found: list[Requirement] = []
     for key, parts in gathered.items():
         streams = part_streams(txn.catalog.type_of(key), all(part.fresh_ids for part in parts))
@@ -162,7 +162,7 @@ def demands_of(txn: WriteTxn, mode: str, gathered: Gathered, screened: Screened)
 
 
 class SuspectRows:
-    """Picks, part by part, the rows that have to do with suspects."""
+    """Selects, part by part, the rows related to suspects."""
 
     def __init__(self, txn: WriteTxn, gathered: Gathered, screened: Screened) -> None:
         self._txn = txn
@@ -171,7 +171,7 @@ class SuspectRows:
         self._suspects = {stream: set(values) for stream, values in screened.suspects.items()}
 
     def chosen(self) -> dict[str, tuple[pa.Table, Places]]:
-        """Rows and their places, by table; nothing where nothing is suspect."""
+        """Return rows and their places, by table; empty without suspects."""
         if not self._suspects:
             return {}
         edges = [key for key in self._gathered if isinstance(self._catalog.type_of(key), EdgeType)]
@@ -180,11 +180,11 @@ class SuspectRows:
             self._follow(key, found[key][0])
             found[key] = self._rows(key)  # now with all edges of each source whose edges are counted
             self._follow(key, found[key][0])
-        # In the order of the load: violations are reported in it.
+        # In the order of the load, in which violations are reported.
         return {key: found[key] if key in found else self._rows(key) for key in self._gathered}
 
     def _follow(self, key: str, rows: pa.Table) -> None:
-        """The nodes at both ends, and other edges of the same sources, belong to the question."""
+        """Add the nodes at both ends, and other edges of the same sources."""
         edge = self._catalog.type_of(key)
         assert isinstance(edge, EdgeType), f"{key} has no ends"
         for end in ends_of(edge):
@@ -211,7 +211,7 @@ class SuspectRows:
         return pa.concat_tables(tables) if tables else none, places
 
     def _mask(self, entity: EntityType, rows: pa.Table) -> Any:
-        """Which rows have to do with a suspect value."""
+        """Return which rows have a suspect value."""
         mask = None
         for stream, column in self._columns(entity, rows):
             values = self._suspects.get(Stream(*stream))

@@ -1,4 +1,4 @@
-"""Writing through the data source: tasks stage their partition, one commit publishes all of them."""
+"""Write through the data source: tasks stage their partitions, one commit publishes all of them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class TypeWrite:
 
     @classmethod
     def of(cls, options: Options, overwrite: bool) -> TypeWrite:
-        """Read the options, and the state of the branch that the rows are checked against first."""
+        """Read the options, and the state of the branch that the rows are first checked against."""
         mode = OVERWRITE if overwrite else options.get("mode", "append")
         if mode not in MODES:
             raise InvalidArgument(f"mode {mode!r} is unknown", hint=f"use one of {', '.join(MODES)}")
@@ -60,13 +60,13 @@ class TypeWrite:
         return message(stage_frame(self.job, number, self.type_name, named, frame_place(self.type_name, number)))
 
     def _named(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Edges may come with the column names that reading gave them."""
+        """Rename the columns of edges that have the names of reads."""
         if not self.is_edge:
             return batch
         return batch.rename_columns([_ENDS.get(name, name) for name in batch.schema.names])
 
     def publish(self, answers: Sequence[bytes], idempotency_key: str | None = None) -> LoadResult:
-        """Publish everything that the tasks staged, unless a commit with the same key is there."""
+        """Publish everything that the tasks staged, unless a commit with the same key exists."""
         terms = replace(self.terms, idempotency_key=idempotency_key)
         graph = Graph.open(self.uri)
         done = earlier_load(graph.repository, terms)
@@ -88,7 +88,7 @@ class TypeWrite:
     def _commit_staged(
         self, graph: Graph, terms: LoadTerms, staged: dict[int, StagedSplit]
     ) -> LoadResult | SchemaMoved:
-        """The commit. A moved schema is given back: rows that were checked under another one are no use again."""
+        """Commit. Return a moved schema, since rows checked under another one are unusable."""
 
         def left_out(excluded: Excluded) -> RowData:
             return exclude(staged, excluded, lambda work, items: [work(self.job, each) for each in items], _no_rows)
@@ -99,7 +99,7 @@ class TypeWrite:
         return LoadCommit(graph.repository.store, terms, staged, []).finish(txn, left_out)
 
     def clean_up(self) -> None:
-        """Remove the scratch at once; whatever else was staged and not published is garbage."""
+        """Remove the scratch at once; other staged and unpublished files are garbage."""
         with contextlib.suppress(OmnigraphError):
             Graph.open(self.uri).repository.store.objects.delete_prefix(f"{STAGING}/{self.job.commit_id}/")
 
@@ -127,10 +127,10 @@ class GraphWriter(DataSourceArrowWriter):  # type: ignore[misc]
             self._write.clean_up()
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Nothing was published. What was staged is garbage; the scratch goes at once."""
+        """Remove the scratch. Nothing was published; staged files are garbage."""
         self._write.clean_up()
 
 
 def _no_rows(_: int) -> bool:
-    """A write through the source lists no rejected rows."""
+    """Return no rejects: a write through the source lists none."""
     return False

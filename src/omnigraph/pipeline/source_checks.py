@@ -1,7 +1,7 @@
-"""Bad rows and expectations of named sources and steps: tasks leave rows out before anything else reads them.
+"""Check named sources and steps: tasks leave bad rows out before any other step reads them.
 
-What is computed from these rows does not know where they come from, so each task describes what it left out in an
-object of the load's scratch space, and the driver reads these when everything is staged. The name of an object has the
+Rows computed from these rows do not record their origin, so each task reports the rows that it left out in an object of
+the load's scratch space, and the driver reads the objects when everything is staged. The name of an object contains the
 number of its task: of several attempts the last one counts.
 """
 
@@ -44,13 +44,13 @@ class CheckedRows:
     table_key: str | None = field(default=None, init=False)
 
     def holds(self, number: int) -> bool:
-        """Whether a number is that of one of its tasks."""
+        """Return whether a number is that of one of its tasks."""
         return 0 <= number - self.first < MAX_PARTITIONS
 
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """What one task found: rows read and passed on, and in `found` what was wrong with the others."""
+    """The report of one task: rows read and passed on, and in `found` the violations of the others."""
 
     read: int
     passed: int
@@ -59,9 +59,9 @@ class CheckReport:
 
 @dataclass(frozen=True, slots=True)
 class CheckScratch:
-    """Where the reports of one load lie.
+    """The location of the reports of one load.
 
-    They are signed with a key that only the driver and its tasks know: what others leave there is never unpickled.
+    Reports are signed with a key that only the driver and its tasks hold: other objects there are never unpickled.
     """
 
     uri: str
@@ -71,17 +71,17 @@ class CheckScratch:
 
     @property
     def prefix(self) -> str:
-        """All objects of the load begin so."""
+        """Return the prefix of all objects of the load."""
         return f"{STAGING}/{self.load_id}/"
 
     def write(self, report: CheckReport) -> None:
-        """Leave the report of a task."""
+        """Write the report of a task."""
         path = f"{self.prefix}{report.found.number}-{mint()}{_ENDING}"
         body = pickle.dumps(report)
         store_of(self.uri).objects.put_new(path, self._signature(body) + body, flush=False)
 
     def reports(self, objects: ObjectStore) -> list[CheckReport]:
-        """The last report of each task, in the order of the tasks."""
+        """Return the last report of each task, in the order of the tasks."""
         last: dict[int, str] = {}
         for info in objects.list(self.prefix):
             name = info.path.removeprefix(self.prefix).removesuffix(_ENDING)
@@ -105,7 +105,7 @@ class CheckScratch:
 
 @dataclass(frozen=True, slots=True)
 class RowChecks:
-    """What a task does with rows: leave out what could not be read or cast, and what a rule drops."""
+    """The checks of rows in a task: leave out rows that could not be read or cast, and those that a rule drops."""
 
     rows: CheckedRows
     scratch: CheckScratch
@@ -113,14 +113,14 @@ class RowChecks:
     names: tuple[str, ...]
 
     def of(self, frame: DataFrame) -> DataFrame:
-        """The rows that pass, without their places. The frame has what `computed` gives."""
+        """Return the rows that pass, without their places. The frame has the columns of `computed`."""
         from pyspark.sql.types import StructType
 
         kept = StructType([frame.schema[name] for name in self.names])
         return frame.mapInArrow(self.task, kept)
 
     def task(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The rows of one partition that pass."""
+        """Yield the rows of one partition that pass."""
         from pyspark import TaskContext
 
         context = TaskContext.get()
@@ -135,7 +135,7 @@ class RowChecks:
             except StorageError as failure:
                 raise TaskRefusal(failure) from failure
             except OmnigraphError as failure:
-                error = failure  # the load is refused: nothing more has to be read
+                error = failure  # the load is refused, so reading can stop
                 break
             passed += table.num_rows
             yield from table.select(list(self.names)).combine_chunks().to_batches()

@@ -9,14 +9,14 @@ from omnigraph.schema.catalog import Catalog, EntityType
 
 ALWAYS = frozenset({"path", "type", "edge"})
 _OF_A_TABLE = frozenset({"provider", "owner"})
-"""What Spark adds to the options when it asks for the columns of a table of its catalog."""
+"""The options that Spark adds when it requests the columns of a table of its catalog."""
 
 NO_PATH = 'give its path, .load("graph.omni") or .save("graph.omni"); a table of a Spark catalog has none, a view has'
 Options = Mapping[str, str]
 
 
 def known_options(given: Mapping[str, str], purpose: str, mine: Iterable[str]) -> dict[str, str]:
-    """The options in lower case, as Spark treats them. Refuses one that is not known."""
+    """Return the options in lower case, as Spark treats them. Refuses an unknown one."""
     options = {str(k).lower(): str(v) for k, v in given.items()}
     if options.keys() >= _OF_A_TABLE:
         raise Unsupported(
@@ -32,21 +32,21 @@ def known_options(given: Mapping[str, str], purpose: str, mine: Iterable[str]) -
 
 
 def path_of(options: Options) -> str:
-    """Where the graph is."""
+    """Return the location of the graph."""
     if "path" not in options:
         raise InvalidArgument("the graph is missing", hint=NO_PATH)
     return options["path"]
 
 
 def type_name_of(options: Options) -> str:
-    """The type that `type` or `edge` names."""
+    """Return the type that `type` or `edge` names."""
     if ("type" in options) == ("edge" in options):
         raise InvalidArgument("name a node type with 'type' or an edge type with 'edge'")
     return options.get("type") or options["edge"]
 
 
 def entity_of(catalog: Catalog, options: Options) -> EntityType:
-    """The type that the options name; `type` may name an edge type as well."""
+    """Return the type that the options name; `type` may name an edge type as well."""
     name = type_name_of(options)
     if "edge" in options:
         return catalog.edge(name)
@@ -59,14 +59,14 @@ def entity_of(catalog: Catalog, options: Options) -> EntityType:
 
 
 def columns_of(options: Options) -> list[str] | None:
-    """The names in `columns`, or None for all."""
+    """Return the names in `columns`, or None for all."""
     if "columns" not in options:
         return None
     return [c.strip() for c in options["columns"].split(",") if c.strip()]
 
 
 def number_of(options: Options, name: str) -> int | None:
-    """A positive number, or None where the option is not given."""
+    """Return a positive number, or None where the option is not given."""
     value = options.get(name.lower())
     if value is None:
         return None

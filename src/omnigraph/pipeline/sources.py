@@ -1,4 +1,4 @@
-"""Where a load's rows come from, and how files are cut into splits that tasks read by themselves.
+"""The sources of a load, and the splits of files that tasks read independently.
 
 Parquet and ORC are cut at row groups and stripes, JSON lines at byte ranges; CSV (whose quoted values may hold line
 ends), JSON that spreads over lines and compressed text are read whole by one task each.
@@ -23,7 +23,7 @@ from omnigraph.write.inputs.tables import CSV, JSONL, ORC, PARQUET, FilePart, op
 _COMPRESSED = (".gz", ".zst", ".bz2", ".lz4")
 _SPLIT_BYTES = 64 << 20
 _SPLIT_ROWS = 3 << 18
-"""A task holds a split: fewer rows need less memory, and files of half as many would be merged by the next upkeep."""
+"""A task holds a split: fewer rows need less memory, but files of half as many would be merged by `optimize`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +89,7 @@ def _parts_of(whole: FilePart) -> Iterator[tuple[int, int, int]]:
 
 
 def _grouped(rows: Sequence[int]) -> Iterator[tuple[int, int, int]]:
-    """Neighbouring row groups together, up to the size of a split."""
+    """Group adjacent row groups up to the size of a split."""
     begin, first, total, seen = 0, 1, 0, 0
     for at, count in enumerate(rows):
         if total and total + count > _SPLIT_ROWS:

@@ -1,7 +1,7 @@
-"""Algorithms of `graph.analytics` with their kernels run by Spark tasks.
+"""Run the algorithms of `graph.analytics` with kernels in Spark tasks.
 
-Tasks build the topology from fragments and leave it in scratch space as blocks (`topology.py`). Each superstep is one
-Spark job: its tasks map their blocks and the vectors of the step into memory, apply the kernel and leave their part
+Tasks build the topology from fragments and write it to scratch space as blocks (`topology.py`). Each superstep is one
+Spark job: its tasks map their blocks and the vectors of the step into memory, apply the kernel and write their part
 there. The driver holds a few vectors over the nodes and no edges. Results are equal to those of one process, bit for
 bit, because a node's value is computed inside one block.
 """
@@ -108,15 +108,15 @@ class SparkRunner:
         self._steps = itertools.count(1)
 
     def run(self, direction: str, kernel: Kernel, *vectors: Values) -> Values:
-        """Values for all nodes, in node order."""
+        """Return values for all nodes, in node order."""
         return self._superstep(direction, _Step.apply, kernel, vectors, np.concatenate)
 
     def add_up(self, direction: str, kernel: Kernel, *vectors: Values) -> Values:
-        """The sum of what the kernel makes of each pair of blocks: a task adds up those of its first block."""
+        """Return the sum of the kernel's results for each pair of blocks: a task adds up those of its first block."""
         return self._superstep(direction, _Step.apply_to_pairs, kernel, vectors, _added)
 
     def whole(self, direction: str) -> None:
-        """No process has all nodes as one block."""
+        """Return None: no process has all nodes as one block."""
 
     def _superstep(
         self, direction: str, apply: Any, kernel: Kernel, vectors: Sequence[Values],
@@ -137,7 +137,7 @@ class SparkRunner:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """One application of a kernel: the vectors it is given, and what the names of its answers begin with."""
+    """One application of a kernel: its vectors, and the prefix of its answers' names."""
 
     uri: str
     kernel: Kernel
@@ -146,11 +146,11 @@ class _Step:
     name: str
 
     def apply(self, number: int) -> str:
-        """Apply the kernel to one block, and leave the values where the driver finds them."""
+        """Apply the kernel to one block, and write the values to scratch space."""
         return self._left(number, self.kernel(read_block(self.uri, self.blocks[number]), *self._vectors()))
 
     def apply_to_pairs(self, number: int) -> str:
-        """Apply the kernel to one block with each, and leave the sum."""
+        """Apply the kernel to one block with each, and write the sum."""
         block, vectors = read_block(self.uri, self.blocks[number]), self._vectors()
         return self._left(number, _added(self.kernel(block, read_block(self.uri, b), *vectors) for b in self.blocks))
 
@@ -162,10 +162,10 @@ class _Step:
         return self.answer(number)
 
     def answer(self, number: int) -> str:
-        """The name of the values of a block."""
+        """Return the name of the values of a block."""
         return f"{self.name}-out-{number}.npy"
 
 
 def _added(parts: Iterable[Values]) -> Values:
-    """The sum of vectors, of which few are in memory at a time."""
+    """Return the sum of vectors, of which few are in memory at a time."""
     return functools.reduce(np.add, parts)

@@ -27,7 +27,7 @@ _FORMATS = {"parquet": "parquet", "jsonl": "json", "csv": "csv", "orc": "orc"}
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """What was written: the directory of each type."""
+    """The outcome of an export: the directory of each type."""
 
     graph_commit_id: str
     directories: dict[str, str]
@@ -76,7 +76,7 @@ def _write(frame: DataFrame, format: str, directory: str, by: Sequence[str]) -> 
                 f"{nested[0]!r} of {directory.rsplit('/', 1)[-1]} has no place in a CSV file",
                 hint="use parquet or jsonl, or leave the type out",
             )
-        # A backslash is a character like others, and empty text is told from null: `CsvDialect` reads it so.
+        # A backslash is an ordinary character, and empty text differs from null, as `CsvDialect` reads it.
         writer = writer.options(header="true", escape='"', emptyValue='""', timestampFormat=_MOMENT)
     if format == "jsonl":
         writer = writer.option("timestampFormat", _MOMENT)
@@ -84,7 +84,7 @@ def _write(frame: DataFrame, format: str, directory: str, by: Sequence[str]) -> 
 
 
 def _with_folder_texts(frame: DataFrame, by: Sequence[str], name: str) -> DataFrame:
-    """The frame with columns that can be told again from the names of folders.
+    """Return the frame with partition columns as text that can be read back from folder names.
 
     Spark writes moments in the zone of the session and without it, and has one name for null and for empty text.
     """

@@ -1,7 +1,7 @@
-"""`optimize` and index builds whose heavy work is done by Spark tasks; the driver plans and publishes.
+"""Run `optimize` and index builds with the work in Spark tasks; the driver plans and publishes.
 
-Tasks merge fragments and sort index segments of the version that the driver planned on. What they leave is named by
-nothing until the driver's one maintenance commit, which follows a table that writers moved meanwhile.
+Tasks merge fragments and sort index segments of the version that the driver planned on. Their files are unreferenced
+until the driver's one maintenance commit, which adapts to tables that writers moved meanwhile.
 """
 
 from __future__ import annotations

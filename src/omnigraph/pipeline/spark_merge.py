@@ -1,9 +1,9 @@
-"""Merging a branch with the row work done by Spark tasks: same outcome, same conflicts, one commit.
+"""Merge a branch with the row work in Spark tasks: same outcome, same conflicts, one commit.
 
     driver: where rows differ -> tasks: cut them by id -> tasks: compare buckets -> driver: check, decide
     -> tasks: write rows -> driver: one plan -> one commit
 
-The driver sees the columns that rules between rows look at, rows that were joined property by property, and conflicts.
+The driver reads the columns that rules between rows need, rows that were joined property by property, and conflicts.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROWS_PER_TASK = 1 << 19
-"""So many changed rows are read, or compared, by one task."""
+"""The number of changed rows that one task reads, or compares."""
 
 How = Callable[[Callable[[Any], Any], Any], Any]
-"""Does one piece of a task's work."""
+"""Executes one piece of a task's work."""
 
 
 def merge(
@@ -83,7 +83,7 @@ def _as_it_is(work: Callable[[Any], Any], item: Any) -> Any:
 
 
 def spark_comparing(spark: SparkSession, how: How = _as_it_is) -> Comparing:
-    """Row work of merges by tasks of a session."""
+    """Return the row work of merges by tasks of a session."""
 
     @contextlib.contextmanager
     def begin(txn: WriteTxn, terms: Terms) -> Iterator[Comparison]:
@@ -93,7 +93,7 @@ def spark_comparing(spark: SparkSession, how: How = _as_it_is) -> Comparing:
             with renewed_lease(lambda: txn):
                 yield comparison
         finally:
-            if not txn.is_published:  # an error, a conflict, or a merge that was only to be tried
+            if not txn.is_published:  # an error, a conflict, or a dry run
                 txn.withdraw()
             with contextlib.suppress(OmnigraphError):
                 txn.store.objects.delete_prefix(f"{STAGING}/{txn.commit_id}/")
@@ -103,7 +103,7 @@ def spark_comparing(spark: SparkSession, how: How = _as_it_is) -> Comparing:
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """Rows that one task left, and their ids."""
+    """Rows that one task wrote to scratch space, and their ids."""
 
     rows: str
     ids: Sequence[str]
@@ -149,7 +149,7 @@ class SparkComparison:
                     yield SideSplit(stream, opened.path, opened.version, part, part.count(opened))
 
     def _joined(self, entity: EntityType, files: Sequence[CutFile], found: Sequence[ComparedBuckets]) -> Compared:
-        """The answers of all buckets of a table as one."""
+        """Return the answers of all buckets of a table as one."""
         objects = self._store.objects
 
         def delta(side: str, parts: Sequence[tuple[pa.Table, pa.Table]]) -> CutDelta:
@@ -166,7 +166,7 @@ class SparkComparison:
         return Compared(ours, theirs, merge, conflicts)
 
     def effects(self, merges: Mapping[str, tuple[TableMerge, Table]]) -> dict[str, ReplaceRows]:
-        """Have the rows written that are still taken after all checks."""
+        """Write the rows that are still taken after all checks."""
         works = [
             WriteWork(key, target.path, target.version, part.rows, frozenset(part.ids) - merge.taken)
             for key, (merge, target) in merges.items()
@@ -189,7 +189,7 @@ class SparkComparison:
 
 
 def _compare_works(table: TableSides, splits: Sequence[SideSplit], files: Sequence[CutFile]) -> Iterator[CompareWork]:
-    """Neighbouring buckets of one table for a task each."""
+    """Return adjacent buckets of one table for a task each."""
     key = table.entity.table_key
     mine = [split for split in splits if split.stream.table_key == key]
     count = min(BUCKETS, max(1, -(-sum(split.rows for split in mine) // ROWS_PER_TASK)))

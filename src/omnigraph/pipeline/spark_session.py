@@ -1,7 +1,7 @@
-"""Sessions: the running one or a new one for the user, and copies of it for work that needs settings of its own.
+"""Sessions: the running one or a new one for the user, and copies of it for work with settings of its own.
 
-The user's session is never changed: its settings and its views are those that the user gave it. What a query of a graph
-or an export depends on is set on a copy of it, and DataFrames that are made there are handed out on the user's session.
+The user's session is never changed: its settings and its views are the user's. Settings that a query of a graph or an
+export needs are made on a copy of it, and DataFrames of the copy are returned on the user's session.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ _DEFAULTS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.caseSensitive": "true",
 }
-"""Of a session that is started here, where nothing else is set: not in code, options or `spark-defaults.conf`."""
+"""Defaults of a session that is started here, where neither code, options nor `spark-defaults.conf` set them."""
 
 _UNATTENDED = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
-"""More of them for a session that no `spark-submit` started: nobody asked for a web page."""
+"""Further defaults of a session that no `spark-submit` started: no web page."""
 
 _LOCAL = {
     "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", "spark.sql.shuffle.partitions": "8",
 }  # fmt: skip
 _NEEDED = {
-    # Property names of a graph are case sensitive; Spark's are not unless it is told so.
+    # Property names of a graph are case sensitive; Spark's are only with this setting.
     "spark.sql.caseSensitive": "true",
     # A moment without a zone is one of UTC, and a value that cannot be cast is an error and not a null.
     "spark.sql.session.timeZone": "UTC",
@@ -63,7 +63,7 @@ def session(
 ) -> SparkSession:
     """The running session when there is one, else a new one.
 
-    A running session, of any thread, is taken as it is. A new one has the settings of `spark-submit` and
+    A running session, of any thread, is returned unchanged. A new one has the settings of `spark-submit` and
     `spark-defaults.conf`; `master` and `config` win over them, and they over the defaults here. Without a master of
     either kind it is that of `SPARK_MASTER`, else `local[*]`. The session knows the data source `omnigraph`.
     """
@@ -74,9 +74,9 @@ def plain_session(
     master: str | None = None, app_name: str | None = None, config: Mapping[str, Any] | None = None, *,
     progress: Listener | None = None,
 ) -> SparkSession:  # fmt: skip
-    """The session that `session` gives, which may not know the data source: Spark starts a Python process to learn it.
+    """Return the session of `session`, perhaps without the data source: Spark starts a Python process to register it.
 
-    Loads, queries and maintenance do without the source. `progress` hears of the phase `start` of a new session.
+    Loads, queries and maintenance do not need the source. `progress` receives the phase `start` of a new session.
     """
     spark_module()
     running = versions.running_session()
@@ -87,7 +87,7 @@ def plain_session(
 
 
 def with_source(spark: SparkSession) -> SparkSession:
-    """The same session, which knows the data source `omnigraph` from now on."""
+    """Register the data source `omnigraph` with a session, and return it."""
     from omnigraph.pipeline.datasource import OmnigraphSource
 
     spark.dataSource.register(OmnigraphSource)
@@ -95,7 +95,7 @@ def with_source(spark: SparkSession) -> SparkSession:
 
 
 def work_session(spark: SparkSession) -> SparkSession:
-    """A copy of a session, with its settings, views and functions, and the settings that our own work needs."""
+    """Copy a session with its settings, views and functions, and add the settings of internal work."""
     copy = versions.clone_session(spark)
     for name, value in _NEEDED.items():
         copy.conf.set(name, value)
@@ -103,9 +103,9 @@ def work_session(spark: SparkSession) -> SparkSession:
 
 
 def frame_of(spark: SparkSession, table: pa.Table) -> DataFrame:
-    """A table as a DataFrame. Rows of a large one stay Arrow, a part for each task, until tasks make Spark's of them.
+    """Return a table as a DataFrame. Rows of a large one stay Arrow, a part per task, until tasks convert them.
 
-    By itself Spark turns up to 48 MB into rows at once, on the driver, where they take ten times the room.
+    Spark's default converts up to 48 MB to rows at once, on the driver, where they take ten times the memory.
     """
     if is_connect(spark):
         return versions.create_frame(spark, table)
@@ -119,7 +119,7 @@ def frame_of(spark: SparkSession, table: pa.Table) -> DataFrame:
 
 
 def spark_module() -> Any:
-    """`pyspark`, or a sentence about how to get it."""
+    """Return `pyspark`, or raise an error with the way to install it."""
     try:
         import pyspark
     except ImportError as error:
@@ -138,7 +138,7 @@ def _started(master: str | None, app_name: str | None, config: Mapping[str, Any]
     if not has_gateway:
         provide_java()
     if not is_submitted:
-        # The JVM looks for data sources with the Python that its environment names, which would be any `python3`.
+        # The JVM finds data sources with the Python that its environment names, by default any `python3`.
         os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     with _QuietLaunch(), contextlib.nullcontext() if is_submitted else _QuickStart():
         conf = versions.launched_conf()
@@ -159,14 +159,14 @@ def _started(master: str | None, app_name: str | None, config: Mapping[str, Any]
 
 
 def _name(conf: SparkConf, app_name: str | None, *, is_submitted: bool) -> None:
-    """Give the application a name. Spark calls it `pyspark-shell` when nobody does."""
+    """Name the application, which Spark otherwise calls `pyspark-shell`."""
     is_unnamed = not is_submitted and conf.get("spark.app.name", "pyspark-shell") == "pyspark-shell"
     if app_name is not None or is_unnamed:
         conf.setAppName(app_name or "omnigraph")
 
 
 class _QuickStart:
-    """A JVM launched here compiles with its optimising compiler only what runs ten times as often as it usually takes.
+    """Raise the optimisation threshold of a JVM launched here tenfold.
 
     Spark's start and its first job run much code a few times: compiling it takes a third of their processor time.
     """
@@ -183,7 +183,7 @@ class _QuickStart:
 
 
 class _QuietLaunch:
-    """The launcher's banner and its log warnings go nowhere: a JVM inherits the descriptor, so it is swapped."""
+    """Discard the launcher's banner and log warnings: a JVM inherits the descriptor, so it is swapped."""
 
     def __enter__(self) -> None:
         sys.stderr.flush()

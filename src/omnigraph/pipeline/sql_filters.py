@@ -1,7 +1,7 @@
-"""Conditions of Spark SQL as conditions of the `filter` option of the data source.
+"""Translate conditions of Spark SQL to conditions of the `filter` option of the data source.
 
-Spark evaluates its conditions again, so a translation may let more rows pass and must never let fewer. What has no
-translation of that kind is left to Spark.
+Spark evaluates its conditions again, so a translation may let more rows pass and must never let fewer. A condition
+without such a translation is left to Spark.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Names = Mapping[int, str]
 
 
 def filter_text(condition: Any, names: Names) -> str | None:
-    """A condition that is true for every row for which Spark's is; None when there is none to be had."""
+    """Return a condition that is true for every row for which Spark's is; None when there is no such condition."""
     kind = class_name(condition)
     if kind in ("And", "Or"):
         return _joined(kind, filter_text(condition.left(), names), filter_text(condition.right(), names))
@@ -60,7 +60,7 @@ def _truth(column: Any, value: str, names: Names) -> str | None:
 
 
 def _negated(condition: Any, names: Names) -> str | None:
-    """Only where a null is kept out on both sides, and no number equals itself in one of them only."""
+    """Negate a condition only where both sides exclude nulls, and no number equals itself in one of them only."""
     kind = class_name(condition)
     if kind == "AttributeReference":
         return _truth(condition, "false", names)
@@ -84,7 +84,7 @@ def _compared(op: str, left: Any, right: Any, names: Names) -> str | None:
 
 
 def _sides(column: Any, literal: Any, names: Names) -> tuple[str, str, str] | None:
-    """The column, the value and their type, when both are of the same one."""
+    """Return the column, the value and their type, when both are of the same one."""
     name = _column(column, names)
     if name is None or class_name(literal) != "Literal":
         return None
@@ -102,7 +102,7 @@ def _column(expression: Any, names: Names) -> str | None:
 
 
 def _value(value: Any, kind: str) -> str | None:
-    """A value of Spark as it is written in a query; None for null, and for one that would be another value there."""
+    """Return a value of Spark as a query literal; None for null, and for one that a query would read differently."""
     if value is None:
         return None
     if kind in _WHOLE:

@@ -1,7 +1,7 @@
-"""Which tables a query of Spark SQL reads, found in its text: what follows FROM, JOIN, TABLE and the commas of a FROM.
+"""Find the tables that a query of Spark SQL reads in its text: after FROM, JOIN, TABLE and the commas of a FROM.
 
-Spark decides what a query means; this only says, before Spark is started, which sources and steps it names. Names that
-the query defines itself (`WITH`) and functions of tables are none of them.
+Spark defines the meaning of a query; this module only finds, before Spark starts, the sources and steps that it names.
+Names that the query defines itself (`WITH`) and functions of tables are none of them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _WRITES = frozenset(("INSERT", "MERGE"))
 
 @dataclass(frozen=True, slots=True)
 class TableName:
-    """A table that a query reads: the parts of its name, and the number of the character where it stands."""
+    """A table that a query reads: the parts of its name, and the number of its first character."""
 
     parts: tuple[str, ...]
     offset: int
@@ -70,7 +70,7 @@ class _Level:
 
 
 def is_query(sql: str) -> bool:
-    """Whether a text begins as a query does, and is neither several statements nor one that writes."""
+    """Return whether a text is one query: not several statements, and none that writes."""
     tokens = _tokens(sql)
     if not tokens or tokens[0].upper not in _QUERY:
         return False
@@ -86,7 +86,7 @@ def is_query(sql: str) -> bool:
 
 
 def table_names(sql: str) -> list[TableName]:
-    """The tables that a query reads, as often as it names them."""
+    """Return the tables that a query reads, once per occurrence."""
     return _Scan(_tokens(sql)).names()
 
 
@@ -142,7 +142,7 @@ class _Scan:
             level.in_from = level.wants_table = False
 
     def _word(self, at: int, token: _Token) -> int:
-        """Take one word; the number of the last token that belongs to it."""
+        """Process one word; return the number of the last token that belongs to it."""
         level, word = self._level, token.upper
         if level.in_with and self._upper(at - 1) in ("WITH", "RECURSIVE", ",") and word != "RECURSIVE":
             self._pending = token.name

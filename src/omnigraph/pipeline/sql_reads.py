@@ -31,7 +31,7 @@ _ENDS = {"src": "from", "dst": "to"}
 
 @dataclass(frozen=True, slots=True)
 class TypeRead:
-    """What a query reads of one type: some columns or all, and the rows that pass a filter or all."""
+    """The part of one type that a query reads: some columns or all, and the rows that pass a filter or all."""
 
     name: str
     columns: tuple[str, ...] | None
@@ -39,7 +39,7 @@ class TypeRead:
 
 
 def run_sql(spark: SparkSession, graph: Graph, text: str, at: Target = None) -> DataFrame:
-    """Answer a query over the views of a snapshot, which are made in the session given: a copy of the user's."""
+    """Execute a query over the views of a snapshot, which are made in the session given: a copy of the user's."""
     pinned = graph.snapshot(at).commit_id
     reads = planned_reads(spark, graph.catalog(pinned), text)
     if reads is None:
@@ -51,7 +51,7 @@ def run_sql(spark: SparkSession, graph: Graph, text: str, at: Target = None) -> 
 
 
 def planned_reads(spark: SparkSession, catalog: Catalog, text: str) -> list[TypeRead] | None:
-    """What a query reads of the types of a graph. None when only running it can tell. Replaces the session's views."""
+    """Return the reads of a query by type; None when only running it can tell. Replaces the session's views."""
     entities: dict[str, EntityType] = {**catalog.nodes, **catalog.edges}
     require_distinct(spark, [*catalog.nodes, *catalog.edges])
     tables = {name: spark_schema(spark_arrow_schema(entity)) for name, entity in entities.items()}
@@ -74,7 +74,7 @@ def _read(entity: EntityType, catalog: Catalog, uses: Sequence[TableUse]) -> Typ
 
 
 def _common_filter(entity: EntityType, catalog: Catalog, uses: Sequence[TableUse]) -> str | None:
-    """What holds for every row that any of the uses keeps."""
+    """Return a condition that holds for every row that any of the uses keeps."""
     alternatives: list[str] = []
     for use in uses:
         conditions = _conditions(entity, catalog, use)
@@ -94,7 +94,7 @@ def _conditions(entity: EntityType, catalog: Catalog, use: TableUse) -> list[str
 
 
 def _compiles(text: str, entity: EntityType, catalog: Catalog) -> bool:
-    """Whether the query language has the condition: it knows fewer values of an enum than SQL."""
+    """Return whether the query language has the condition: it accepts fewer values of an enum than SQL."""
     try:
         RowFilter.of(text, entity, catalog)
     except OmnigraphError:
@@ -119,7 +119,7 @@ def _register(spark: SparkSession, graph: Graph, read: TypeRead, pinned: str) ->
 
 
 def _has_ambiguous(spark: SparkSession, names: Iterable[str]) -> bool:
-    """Whether columns differ only in case for a session that ignores it: none can be named alone."""
+    """Return whether columns differ only in case for a session that ignores it, so that their names are ambiguous."""
     if spark.conf.get("spark.sql.caseSensitive") == "true":
         return False
     lowered = [name.lower() for name in names]

@@ -1,8 +1,7 @@
-"""The work of one task: read a split, check its rows, write them as data files, leave the columns that rules need.
+"""The work of one task: read a split, check its rows, write them as data files, return the columns that rules need.
 
 Nothing that a task does is visible: its files are garbage until the driver publishes a version that names them. A task
-that runs twice, because it was retried or because its double was started on purpose, writes twice; only the answer that
-Spark hands to the driver counts.
+that runs twice, by retry or by speculation, writes twice; only the answer that Spark passes to the driver counts.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StageJob:
-    """What every task of a load is told. `pins` are the location and version of each table.
+    """The parameters of all tasks of a load. `pins` are the location and version of each table.
 
     `cut_rows`: from how many rows on a task cuts them into buckets at once, while it has them; None for never.
     """
@@ -65,11 +64,11 @@ class StageJob:
         return store_of(self.uri)
 
     def scratch(self, name: str) -> str:
-        """A new name in the load's scratch space."""
+        """Return a new name in the load's scratch space."""
         return f"{STAGING}/{self.commit_id}/{name}-{mint()}.arrow"
 
     def table(self, table_key: str) -> Table:
-        """A table at its pin."""
+        """Return a table at its pin."""
         return self.store().tables.open(*self.pins[table_key])
 
 
@@ -77,8 +76,8 @@ class StageJob:
 class StagedPart:
     """The rows of one type that one task staged. `keys` is the object that holds the columns rules need.
 
-    When there are many rows, `cut` has them in buckets instead; the few that then need another look are in the data
-    files.
+    When there are many rows, `cut` has them in buckets instead; the few rows that are needed again are read from the
+    data files.
     """
 
     table_key: str
@@ -91,13 +90,13 @@ class StagedPart:
 
     @property
     def is_judged(self) -> bool:
-        """Whether any rule between rows looks at these rows."""
+        """Return whether any rule between rows reads these rows."""
         return self.keys is not None or self.cut is not None
 
 
 @dataclass(frozen=True, slots=True)
 class StagedSplit:
-    """What one task did, or the error that stopped it.
+    """The answer of one task, or the error that stopped it.
 
     `removed` are ids of rows that events delete, `late` is how many events came too late; both by table. `checks` are
     rows that did not meet an expectation, counted by its name and what it does.
@@ -114,18 +113,18 @@ class StagedSplit:
 
     @property
     def rows(self) -> int:
-        """How many rows it has staged."""
+        """Return the number of staged rows."""
         return sum(part.rows for part in self.parts)
 
     @property
     def paths(self) -> frozenset[str | None]:
-        """The files that its rows come from."""
+        """Return the files of its rows."""
         return frozenset(path for part in self.parts for path, _ in part.places.parts)
 
 
 @dataclass(slots=True)
 class Checks:
-    """What one task finds about expectations."""
+    """Collects the results of expectations in one task."""
 
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     dropped: list[Violation] = field(default_factory=list)
@@ -133,7 +132,7 @@ class Checks:
     def quarantine(
         self, entity: Subject, rule: Expectation, places: Places, rows: Sequence[tuple[int, str | None]]
     ) -> None:
-        """Describe rows that a rule drops, given by their numbers and as JSON."""
+        """Describe rows that an expectation drops, given by their numbers and as JSON."""
         for index, body in rows:
             path, row = places.at(index)
             text = f"{entity.name}: the row does not meet the expectation {rule.name!r}: {rule.rule}"
@@ -184,28 +183,28 @@ def stage_frame(
 
 
 def frame_place(source: str, partition: int) -> str:
-    """How a partition of a DataFrame is named in reports."""
+    """Return the name of a DataFrame's partition in reports."""
     return f"<{source} partition {partition}>"
 
 
 def staged_rows(job: StageJob, number: int, batches: Iterator[Batch], found: Findings) -> StagedSplit:
-    """Check batches, write them, and describe what was written."""
+    """Check batches, write them, and return their description."""
     intake = Intake(job.store(), job, found)
     try:
         for batch in batches:
             intake.add(batch)
         fragments = intake.fragments()
     except StorageError as error:
-        raise TaskRefusal(error) from error  # the store may answer the next attempt: Spark tries again
+        raise TaskRefusal(error) from error  # the store may succeed in the next attempt, which Spark makes
     except OmnigraphError as error:
-        # Spark would show a stack of two languages: the driver raises it as what it is.
+        # The driver raises the error itself; Spark would show a stack trace of two languages.
         return StagedSplit(number, error=error)
     parts = tuple(part_of(job, number, mine, fragments[key]) for key, mine in intake.gathered.items())
     return StagedSplit(number, parts, tuple(found))
 
 
 def part_of(job: StageJob, number: int, mine: Gathered, fragments: tuple[WrittenFragment, ...]) -> StagedPart:
-    """Leave the columns that rules need in the scratch space, and describe what was staged."""
+    """Write the columns that rules need to the scratch space, and describe the staged rows."""
     wanted = [c for c in needed_columns(mine.entity) if c != "id" or not mine.fresh_ids]
     path = pieces = None
     objects = job.store().objects
@@ -221,7 +220,7 @@ def part_of(job: StageJob, number: int, mine: Gathered, fragments: tuple[Written
 
 
 def compact_places(places: Places) -> Places:
-    """The same places in little room, since the driver holds those of all tasks: runs become ranges."""
+    """Return the same places in less memory, since the driver holds those of all tasks: runs become ranges."""
     parts: list[tuple[str | None, Sequence[int]]] = []
     for path, numbers in places.parts:
         run = _run(numbers)
@@ -243,7 +242,7 @@ def _run(numbers: Sequence[int]) -> Sequence[int]:
 
 
 def read_keys(store: GraphStore, table: Table, part: StagedPart, columns: Sequence[str]) -> pa.Table:
-    """The columns that rules need, mapped from disk where they lie on one; of rows for a table at its pin."""
+    """Return the columns that rules need, mapped from local disk if possible; of rows for a table at its pin."""
     if part.cut is not None:
         rows = read_rows(store.tables, table, part.fragments, [c for c in columns if c != "id" or not part.fresh_ids])
         return _with_ids(rows, part, columns)
@@ -257,7 +256,7 @@ def read_keys(store: GraphStore, table: Table, part: StagedPart, columns: Sequen
 
 
 def _with_ids(rows: pa.Table, part: StagedPart, columns: Sequence[str]) -> pa.Table:
-    if "id" in columns and "id" not in rows.column_names:  # fresh ids: no rule asks for them
+    if "id" in columns and "id" not in rows.column_names:  # fresh ids: no rule needs them
         ids = pa.table({"id": pa.nulls(part.rows, pa.string())})
         for field in rows.schema:  # as they are: parts with ids and parts without are put together
             ids = ids.append_column(field, rows[field.name])
@@ -266,12 +265,12 @@ def _with_ids(rows: pa.Table, part: StagedPart, columns: Sequence[str]) -> pa.Ta
 
 
 def unpack_places(objects: ObjectStore, path: str) -> pa.Table:
-    """The rows of an object that `packed` made."""
+    """Decode the rows of an object of `pack_places`."""
     return ipc.open_file(pa.BufferReader(objects.get(path) or b"")).read_all()
 
 
 def pack_places(table: pa.Table) -> pa.Buffer:
-    """Rows as the body of an object."""
+    """Encode rows as the body of an object."""
     sink = pa.BufferOutputStream()
     with ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table.combine_chunks())
@@ -279,7 +278,7 @@ def pack_places(table: pa.Table) -> pa.Buffer:
 
 
 def message(staged: StagedSplit) -> bytes:
-    """A task's answer as bytes."""
+    """Encode a task's answer as bytes."""
     return pickle.dumps(staged)
 
 

@@ -2,8 +2,8 @@
 
     sources -> their DataFrames -> steps, each after those that it reads -> rows of types
 
-Nothing is computed before it is needed, except for what is used more than once: that is computed once and kept by Spark
-until the load is over, so that nodes and edges made from the same rows fit together whatever the rows are made of.
+Nothing is computed before it is needed. A frame that is used more than once is computed once and kept by Spark until
+the load ends, so that nodes and edges made from the same rows fit together whatever the rows are made of.
 """
 
 from __future__ import annotations
@@ -80,11 +80,11 @@ class StepFrames:
 
     @property
     def numbers(self) -> int:
-        """How many numbers of tasks are taken."""
+        """Return how many task numbers are used."""
         return MAX_PARTITIONS * len(self.checked)
 
     def make(self) -> None:
-        """Make the DataFrames of everything that types do not read as files themselves."""
+        """Make the DataFrames of all sources and steps that types do not read as files themselves."""
         direct = {name for name in map(self._direct, (*self._job.nodes, *self._job.edges)) if name is not None}
         for source in self._job.sources:
             if source.name not in direct:
@@ -93,7 +93,7 @@ class StepFrames:
             self._keep(step.name, self._step(step))
 
     def rows_of(self, source: JobSource) -> Files | Rows | Changes:
-        """What a type loads: files that nothing else has to do with, or rows of a DataFrame."""
+        """Return the rows of a type: files that no other part reads, or rows of a DataFrame."""
         assert source.input is not None, f"{source.type_name} has files of its own"
         options = dict(source.options)
         if self._direct(source) is not None:
@@ -108,7 +108,7 @@ class StepFrames:
         return Rows(found.frame, text=found.text, name=name, **options)
 
     def _direct(self, source: JobSource) -> str | None:
-        """The name of the source of files that a type alone reads, as it is."""
+        """Return the name of the source of files that a type alone reads, unchanged."""
         named = self._sources.get(source.input or "")
         if named is None or not named.paths or self._uses[named.name] > 1:
             return None
@@ -125,7 +125,7 @@ class StepFrames:
         self._frames[name] = _NamedFrame(frame, found.text)
 
     def _has_files(self, name: str) -> bool:
-        """Whether the tasks that check rows are those of files, which are the same however often they run."""
+        """Return whether the tasks that check rows read files, which give the same rows in every attempt."""
         return name in self._sources and bool(self._sources[name].paths)
 
     # --- sources --------------------------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ class StepFrames:
         return self._frame(made, f"the source {source.name!r}", source.origin)
 
     def _checked(self, name: str, frame: DataFrame, source: _Selected, mapping: Mapping[str, str]) -> DataFrame:
-        """The rows that pass, with their columns renamed and cast. As they are, where there is nothing to do."""
+        """Return the rows that pass, with their columns renamed and cast; unchanged if the source has no options."""
         require_known(source, mapping, frame.columns, name)
         if source.where is None and not source.cast and not source.expect:
             return frame if all(a == b for a, b in mapping.items()) else _renamed(frame, mapping)
@@ -191,7 +191,7 @@ class StepFrames:
         if step.sql is not None:
             with _naming(what, step.sql):
                 frame = self._spark.sql(step.sql.text)
-                _ = frame.schema  # on Spark Connect it is only now that the query is looked at
+                _ = frame.schema  # Spark Connect analyses the query only here
         else:
             assert step.function is not None, f"{step.name} is SQL or a function"
             function = load_function(step.function, self._job.directory, step.origin)
@@ -205,7 +205,7 @@ class StepFrames:
             return _NamedFrame(self._checked(step.name, frame, _Selected(None, {}, step.expect), mapping))
 
     def _frame(self, made: Any, what: str, origin: Origin) -> DataFrame:
-        """What a function returned as a DataFrame of our session."""
+        """Return a function's result as a DataFrame of the work session."""
         if hasattr(made, "mapInArrow"):
             if made.isStreaming:
                 raise origin.error(f"{what} gives a stream", "write streams by `pipeline.write_batch`")
@@ -233,7 +233,7 @@ def _given(options: Mapping[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def _computing(name: str) -> Iterator[None]:
-    """A failure of Spark while something is computed, as an error that says what it was."""
+    """Report a failure of Spark in a computation as an error with its purpose."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -245,7 +245,7 @@ def _computing(name: str) -> Iterator[None]:
 
 @contextmanager
 def _naming(what: str, written: Origin | Sql) -> Iterator[None]:
-    """What Spark does not understand of a source or a step, as a mistake of the job, at its place in the SQL."""
+    """Report SQL errors of a source or a step as errors of the job, at their place in the SQL."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 

@@ -1,4 +1,4 @@
-"""What reads what in a job: names that are there, once, used, and in no circle."""
+"""The dependencies of a job: every name is defined once, known and used, and there is no cycle."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 
 def require_sound(job: Job) -> None:
-    """Refuse a name that is taken twice, unknown or unused, and steps that read each other in a circle."""
+    """Refuse a duplicate, unknown or unused name, and steps that read each other in a cycle."""
     parts: dict[str, NamedSource | Step] = {}
     given: list[NamedSource | Step] = [*job.sources, *job.steps]
     for part in given:
@@ -35,12 +35,12 @@ def require_sound(job: Job) -> None:
 
 
 def uses(job: Job) -> Counter[str]:
-    """How often each source and step is read, by types and by steps that types need."""
+    """Return how often each source and step is read, by types and by steps that types need."""
     return Counter(reference.name for reference in _references(job))
 
 
 def ordered_steps(job: Job) -> list[Step]:
-    """The steps, each after those that it reads. Raises for a circle."""
+    """Return the steps, each after those that it reads. Raises for a cycle."""
     steps = {step.name: step for step in job.steps}
     done: dict[str, Step] = {}
     for step in job.steps:
@@ -70,7 +70,7 @@ def _visit(step: Step, steps: Mapping[str, Step], done: dict[str, Step], path: l
 
 
 def type_inputs(job: Job) -> Iterator[JobSource]:
-    """The types that load what a source or a step gives."""
+    """Return the types that load the rows of a source or a step."""
     return (source for source in (*job.nodes, *job.edges) if source.input is not None)
 
 

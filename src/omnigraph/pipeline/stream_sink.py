@@ -1,8 +1,8 @@
-"""Streams into a graph: each batch of a streaming query is one commit, and a batch that Spark sends again is not.
+"""Write streams into a graph: each batch of a streaming query is one commit, and a repeated batch is not applied again.
 
-The commit has an idempotency key made of the stream and the number of the batch. Spark gives a batch that may or may
-not have been written the same number again, and the branch knows the keys of all its commits, so whoever sends a batch
-again, at whatever time and from whatever process, finds it there.
+The commit has an idempotency key made of the stream and the number of the batch. Spark repeats a batch of unknown
+outcome under the same number, and the branch holds the keys of all its commits, so any later process that sends the
+batch again finds its commit.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ Part = Sequence[str] | Callable[["DataFrame"], "DataFrame"] | None
 
 
 def batch_key(stream: str, batch_id: int, type_name: str | None = None) -> str:
-    """The idempotency key of one batch of a stream; a writer of one type has the type in it."""
+    """Return the idempotency key of one batch of a stream; that of a writer of one type contains the type."""
     return ":".join(["stream", stream, *([] if type_name is None else [type_name]), str(batch_id)])
 
 
 def stream_writer(options: Options, overwrite: bool) -> Any:
-    """The writer of a streaming query through the data source."""
+    """Return the writer of a streaming query through the data source."""
     if _Base is object:
         raise Unsupported(
             "writing streams through the data source needs Spark 4.1 or newer", hint="use pipeline.write_batch"
@@ -57,7 +57,7 @@ def stream_writer(options: Options, overwrite: bool) -> Any:
 
 @dataclass
 class _StagedBatch(WriterCommitMessage):  # type: ignore[misc]
-    """What a task staged. The process that commits has a writer of its own and takes everything from here."""
+    """The answer of a staging task. The committing process has another writer, so the answer holds all it needs."""
 
     body: bytes
     write: TypeWrite
@@ -96,7 +96,7 @@ class GraphStreamWriter(_Base):  # type: ignore[misc]
             write.clean_up()
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Nothing was published. What was staged is garbage; the scratch goes at once."""
+        """Remove the scratch. Nothing was published; staged files are garbage."""
         for staged in [m for m in messages if isinstance(m, _StagedBatch)][:1]:
             staged.write.clean_up()
 
@@ -105,7 +105,7 @@ def write_batch(
     graph: Graph, parts: Mapping[str, Part], *, stream: str | None = None, mode: Mode = "append", branch: str = MAIN,
     actor: str | None = None, message: str | None = None,
 ) -> Callable[[DataFrame, int], None]:  # fmt: skip
-    """A function for `foreachBatch` that writes rows of several types in one commit, each batch once.
+    """Return a function for `foreachBatch` that writes rows of several types in one commit, each batch once.
 
     `parts` maps node and edge types to what makes their rows of the batch: a function of its DataFrame, columns as
     `selectExpr` takes them, or None for the batch as it is. `stream` names the stream in the

@@ -1,4 +1,4 @@
-"""Which values of which rows rules between rows compare, as streams that are cut into buckets."""
+"""The values that rules between rows compare, as streams that are cut into buckets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ID, ENDS, SOURCES, UNIQUE = "id", "ends", "sources", "unique "
 
 
 def part_streams(entity: EntityType, fresh_ids: bool) -> tuple[str, ...]:
-    """The streams that rules need of the rows of a load."""
+    """Return the streams that rules need of the rows of a load."""
     found = [] if fresh_ids else [ID]
     found += [f"{UNIQUE}{number}" for number in range(len(entity.uniques))]
     if isinstance(entity, EdgeType):
@@ -28,7 +28,7 @@ def part_streams(entity: EntityType, fresh_ids: bool) -> tuple[str, ...]:
 
 
 def streams_of(entity: EntityType, rows: pa.Table, wanted: Sequence[str]) -> dict[Stream, pa.Table]:
-    """Streams of some rows (their `needed_columns`, or those that the streams are made of)."""
+    """Return streams of some rows (their `needed_columns`, or those that the streams are made of)."""
     key = entity.table_key
     found: dict[Stream, pa.Table] = {}
     for what in wanted:

@@ -25,16 +25,18 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _TASKS_PER_SLOT = 4
-"""Where the slots are known, the items of one job are put into at most so many tasks for each. A task costs some 20 ms
-whatever it does, and with several for each slot a slow one is made up for by the others."""
+"""The most tasks per slot of a job, where the slots are known.
+
+A task costs some 20 ms at least, and with several per slot the others make up for a slow one.
+"""
 
 _TASKS_ON_A_CLUSTER = 256
-"""A cluster may grow while it has tasks waiting, so its jobs have at least so many where there are as many items."""
+"""A cluster may grow while tasks wait, so a job has at least this many, where there are as many items."""
 
 _SCHEMA = "number long, answer binary"
 _ANY_ROWS = 1 << 16
 _SLOTS: WeakKeyDictionary[SparkSession, int] = WeakKeyDictionary()
-"""What sessions of Spark Connect were found to have."""
+"""The detected parallelism of sessions of Spark Connect."""
 
 
 class TaskRunner:
@@ -46,7 +48,7 @@ class TaskRunner:
 
     @cached_property
     def parallelism(self) -> int:
-        """How many tasks the cluster is expected to run at a time."""
+        """Return the number of tasks that the cluster is expected to run at a time."""
         return parallelism_of(self._spark)
 
     @cached_property
@@ -80,7 +82,7 @@ class TaskRunner:
 def _task(
     function: Callable[[Any], Any], bodies: Sequence[bytes]
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The work of one task: the numbers of its items come in, their answers go out."""
+    """Execute one task: the numbers of its items come in, their answers go out."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -97,7 +99,7 @@ def _apply(function: Callable[[Any], Any], body: bytes) -> Any:
 
 
 def parallelism_of(spark: SparkSession) -> int:
-    """The slots of the cluster, as far as Spark knows them.
+    """Return the slots of the cluster, as far as Spark reports them.
 
     Spark Connect has no `SparkContext` that says it: there it is how many tasks Spark cuts a range into by itself.
     """
@@ -113,7 +115,7 @@ def parallelism_of(spark: SparkSession) -> int:
 
 
 def spark_failures() -> tuple[type[Exception], ...]:
-    """What Spark raises when a task failed too often, or when the session was stopped.
+    """Return the exceptions of Spark for a task that failed too often, and for a stopped session.
 
     A stopped classic session lacks the attributes of a live one.
     """
@@ -124,13 +126,13 @@ def spark_failures() -> tuple[type[Exception], ...]:
 
 
 def as_omnigraph_error(error: Exception, purpose: str) -> OmnigraphError:
-    """A failure of Spark as the error that its tasks met, or as one that says what they were for and why it failed."""
+    """Return a failure of Spark as the error of its tasks, or as one with their purpose and the reason."""
     text = str(error).strip() or type(error).__name__
     return refusal_in(text) or StorageError(f"the tasks that {purpose} failed: {root_cause(text)}")
 
 
 def root_cause(text: str) -> str:
-    """What went wrong, from the text of a failure: what Spark says first, and the error that a worker ended with."""
+    """Return the reason from the text of a failure: Spark's first line, and the error of the worker."""
     lines = [line.rstrip() for line in text.splitlines() if line.strip()]
     first = lines[0].strip() if lines else text
     raised = _python_error(lines)
@@ -138,7 +140,7 @@ def root_cause(text: str) -> str:
 
 
 def _python_error(lines: Sequence[str]) -> str | None:
-    """The last line of the first Python traceback: the class and the message of the error."""
+    """Return the last line of the first Python traceback: the class and the message of the error."""
     begun = False
     for line in lines:
         if line.endswith("Traceback (most recent call last):"):

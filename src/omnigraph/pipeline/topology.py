@@ -1,7 +1,7 @@
-"""Topologies that no process holds as a whole: built by tasks from the fragments of tables, and left in scratch space.
+"""Topologies too large for one process: built by tasks from the fragments of tables, and kept in scratch space.
 
-The driver sees descriptions only: fragments, names of files and, for each file, where ranges of nodes begin in it. What
-was built for some pins serves all algorithms over them until another topology is asked for.
+The driver sees descriptions only: fragments, names of files and, for each file, where ranges of nodes begin in it. A
+topology serves all algorithms over its pins until another one is requested.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ if TYPE_CHECKING:
     from weakref import WeakKeyDictionary
 
 _REUSED_SECONDS = 3600.0
-"""Long before a collector takes what lies in scratch space for abandoned."""
+"""Long before a collector treats scratch space as abandoned."""
 
 
 class ScratchTopology:
-    """The arcs of one view in scratch space, and the blocks that were asked for so far. Removed when nobody uses it."""
+    """The arcs of one view in scratch space, and the blocks requested so far. Deleted with its last reference."""
 
     def __init__(self, graph: Graph, view: GraphView, runner: TaskRunner) -> None:
         self._job, splits = _described(graph, view)
@@ -62,11 +62,11 @@ class ScratchTopology:
 
     @property
     def scratch(self) -> str:
-        """What the names of its objects begin with."""
+        """Return the prefix of its objects' names."""
         return self._job.scratch
 
     def blocks(self, direction: str, runner: TaskRunner) -> list[BlockFile]:
-        """The blocks of a direction: as many for each slot, and none too large to hold."""
+        """Return the blocks of a direction: equally many per slot, and each small enough to hold."""
         with self._lock:
             if direction not in self._blocks:
                 work = list(_block_work(self._job, self._arcs, direction, runner.parallelism, self._block_edges))
@@ -84,7 +84,7 @@ def _resolved(job: TopologyJob, splits: Sequence[TableSplit], runner: TaskRunner
 
 
 def _remove(objects: ObjectStore, scratch: str, owner: int) -> None:
-    """What a failure leaves behind is the collector's. A forked process leaves the topology to its parent."""
+    """Delete the objects; the collector removes those of a failure. A forked process leaves them to its parent."""
     if os.getpid() == owner:
         with contextlib.suppress(OmnigraphError):
             objects.delete_prefix(scratch)
@@ -115,7 +115,7 @@ def _described(graph: Graph, view: GraphView) -> tuple[TopologyJob, list[TableSp
 
 
 def _block_work(job: TopologyJob, arcs: Arcs, direction: str, slots: int, most_edges: int) -> Iterator[BlockWork]:
-    """Ranges of nodes with about equally many neighbours each."""
+    """Return ranges of nodes with about equally many neighbours each."""
     outgoing = [out for out, _ in arcs] if direction != IN else []
     incoming = [into for _, into in arcs] if direction != OUT else []
     bins = job.bins
@@ -138,11 +138,11 @@ def _block_work(job: TopologyJob, arcs: Arcs, direction: str, slots: int, most_e
 
 
 _KEPT: WeakKeyDictionary[Graph, tuple[Any, ScratchTopology]] = weakref.WeakKeyDictionary()
-"""The topology that was used last, of each open graph."""
+"""The last used topology of each open graph."""
 
 
 def topology_of(graph: Graph, view: GraphView, runner: TaskRunner) -> ScratchTopology:
-    """The topology of a view: the one that is there, or a new one."""
+    """Return the topology of a view: the kept one, or a new one."""
     tables = [f"node:{name}" for name in view.node_types] + [f"edge:{name}" for name in view.edge_types]
     entries = [view.data.snapshot.table(key) for key in tables]
     key = (view.weight, [(entry.location, entry.staged_version) for entry in entries])
@@ -153,5 +153,5 @@ def topology_of(graph: Graph, view: GraphView, runner: TaskRunner) -> ScratchTop
 
 
 def forget(graph: Graph) -> None:
-    """Let go of the topology that is kept of a graph."""
+    """Release the topology that is kept of a graph."""
     _KEPT.pop(graph, None)

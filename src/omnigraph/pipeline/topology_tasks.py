@@ -3,8 +3,8 @@
     fragments -> cut by id -> sources found -> cut by target -> targets found: arcs -> blocks
 
 Ids become numbers where the rows that have them meet: nodes and edges are cut into buckets by the id that they share.
-Arcs are both ends of edges as numbers. They are left twice, in the order of their sources and of their targets, so that
-whoever builds a block reads only the arcs at its nodes.
+Arcs are both ends of edges as numbers. They are written twice, in the order of their sources and of their targets, so
+that the task of a block reads only the arcs at its nodes.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class EdgeRange:
 
 @dataclass(frozen=True, slots=True)
 class TopologyJob:
-    """What every task that builds a topology is told. `pins` are the location and version of each table."""
+    """The parameters of all tasks that build a topology. `pins` are the location and version of each table."""
 
     uri: str
     scratch: str
@@ -66,16 +66,16 @@ class TopologyJob:
 
     @property
     def bins(self) -> Ints:
-        """Where ranges of about equally many nodes begin, and where the last one ends: blocks begin at some of them."""
+        """Return where ranges of about equally many nodes begin, and the end of the last: possible bounds of blocks."""
         count = min(_BINS, max(1, self.node_count))
         return np.arange(count + 1, dtype=np.int64) * self.node_count // count
 
     def path(self, name: str) -> str:
-        """A new name in the scratch space of the topology."""
+        """Return a new name in the scratch space of the topology."""
         return f"{self.scratch}/{name}-{mint()}"
 
     def table(self, table_key: str) -> Table:
-        """A table at its pin."""
+        """Return a table at its pin."""
         return store_of(self.uri).tables.open(*self.pins[table_key])
 
 
@@ -90,7 +90,7 @@ class TableSplit:
 
 @dataclass(frozen=True, slots=True)
 class JoinWork:
-    """The pieces of some buckets: nodes, and the edges whose ends they are."""
+    """The pieces of some buckets: nodes, and the edges with these nodes as ends."""
 
     nodes: Mapping[Stream, Sequence[Piece]]
     edges: Mapping[Stream, Sequence[Piece]]
@@ -142,17 +142,17 @@ class _Arcs:
     weight: Floats | None
 
     def taken(self, rows: Ints) -> _Arcs:
-        """Some of them, in that order."""
+        """Return some of them, in that order."""
         weight = None if self.weight is None else self.weight[rows]
         return _Arcs(self.near[rows], self.far[rows], self.edge[rows], weight)
 
     def turned(self) -> _Arcs:
-        """The same edges as seen from the other end."""
+        """Return the same edges as seen from the other end."""
         return _Arcs(self.far, self.near, self.edge, self.weight)
 
 
 def resolve(job: TopologyJob, splits: Sequence[TableSplit], tasks: Tasks, slots: int) -> Arcs:
-    """The ends of all edges as numbers, in files by the buckets of their targets."""
+    """Replace the ends of all edges by numbers, in files by the buckets of their targets."""
     cuts = list(zip(splits, tasks(partial(cut_table, job), splits, "cut nodes and edges by id"), strict=True))
     nodes = [file for split, file in cuts if split.table_key.startswith("node:")]
     edges = [file for split, file in cuts if split.table_key.startswith("edge:")]
@@ -209,7 +209,7 @@ def find_sources(job: TopologyJob, work: JoinWork) -> CutFile:
 
 
 def find_targets(job: TopologyJob, work: JoinWork) -> tuple[ArcFile, ArcFile]:
-    """Number the targets of edges and leave the arcs: in the order of their sources, and of their targets."""
+    """Number the targets of edges and write the arcs: in the order of their sources, and of their targets."""
     tables = [_numbered(job, work, Stream(TARGETS, f"edge:{edge.name}"), edge.target) for edge in job.edges]
     columns = ["source", "number", "edge", *([] if job.weight is None else ["weight"])]
     rows = pa.concat_tables(table.select(columns) for table in tables)
@@ -261,7 +261,7 @@ def _read_arcs(job: TopologyJob, ranges: Sequence[ArcRange]) -> _Arcs:
 
 
 def build_block(job: TopologyJob, work: BlockWork) -> BlockFile:
-    """Compressed rows of some nodes, equal to those that one process makes of them."""
+    """Build the compressed rows of some nodes, equal to those of one process."""
     outgoing, incoming = _read_arcs(job, work.outgoing), _read_arcs(job, work.incoming)
     if work.direction in (OUT, IN):
         arcs = outgoing if work.direction == OUT else incoming
@@ -278,7 +278,7 @@ def build_block(job: TopologyJob, work: BlockWork) -> BlockFile:
 
 
 def _both(job: TopologyJob, outgoing: _Arcs, incoming: _Arcs) -> _Arcs:
-    """Every edge from both of its ends. Weights are added up in this order, so it is that of one process."""
+    """Return every edge from both of its ends. Weights are added up in this order, so it is that of one process."""
     near, far = np.concatenate([outgoing.near, incoming.near]), np.concatenate([outgoing.far, incoming.far])
     edge = np.concatenate([outgoing.edge, incoming.edge])
     if outgoing.weight is None or incoming.weight is None:
@@ -290,7 +290,7 @@ def _both(job: TopologyJob, outgoing: _Arcs, incoming: _Arcs) -> _Arcs:
 
 
 def _simple(job: TopologyJob, outgoing: _Arcs, incoming: _Arcs) -> _Arcs:
-    """Every pair of neighbours once from each end, without self-loops, neighbours in order."""
+    """Return every pair of neighbours once from each end, without self-loops, neighbours in order."""
     near, far = np.concatenate([outgoing.near, incoming.near]), np.concatenate([outgoing.far, incoming.far])
     apart = near != far
     width = max(job.node_count, 1)

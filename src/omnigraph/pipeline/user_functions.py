@@ -1,4 +1,4 @@
-"""Python functions of a job: finding `module:function`, calling it, and saying which one failed."""
+"""Load and call the Python functions of a job; an error names the function that failed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from omnigraph.pipeline.job_model import Function, Origin
 
 
 def load_function(function: Function, directory: str, origin: Origin) -> Callable[..., Any]:
-    """The function itself. A module is one beside the job file, else one that Python finds."""
+    """Return the function. Its module is beside the job file, else one that Python finds."""
     if callable(function):
         return function
     module_name, _, name = function.partition(":")
@@ -32,7 +32,7 @@ def load_function(function: Function, directory: str, origin: Origin) -> Callabl
 
 
 def call(function: Callable[..., Any], given: tuple[Any, ...], what: str, origin: Origin) -> Any:
-    """What a function returns. Whatever it raises becomes an error that names it and the line."""
+    """Return a function's result. Any exception becomes an error with the function's name and line."""
     return _guarded(lambda: function(*given), f"{what} failed", origin)
 
 
@@ -57,7 +57,7 @@ def _is_library(path: str) -> bool:
 
 
 def load_module(path: Path, origin: Origin) -> ModuleType:
-    """The module of a file. Whatever it raises becomes an error that names the line."""
+    """Import the module of a file. Any exception becomes an error with the line."""
     module: ModuleType = _guarded(lambda: _module_at(path.resolve()), f"{path} cannot be run", origin)
     return module
 
@@ -70,7 +70,7 @@ def _module(name: str, directory: Path) -> ModuleType:
 def _module_at(path: Path) -> ModuleType:
     """The module of a file, under a name of its own, so that two jobs may both have `steps.py`.
 
-    Workers do not find it: what a function of it sends to them is sent by value.
+    Workers cannot import it, so its functions are sent to them by value.
     """
     own = f"omnigraph_job_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}_{path.stem}"
     spec = importlib.util.spec_from_file_location(own, path)
@@ -78,7 +78,7 @@ def _module_at(path: Path) -> ModuleType:
     assert spec.loader is not None, f"{path} is a Python file"
     module = importlib.util.module_from_spec(spec)
     sys.modules[own] = module
-    sys.path.insert(0, str(path.parent))  # what stands beside it can be imported
+    sys.path.insert(0, str(path.parent))  # modules beside it can be imported
     try:
         spec.loader.exec_module(module)
     finally:

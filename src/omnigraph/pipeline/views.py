@@ -19,7 +19,7 @@ def read_type(
     spark: SparkSession, graph: Graph, type_name: str, at: Target = None, columns: Sequence[str] | None = None,
     filter: str | None = None,
 ) -> DataFrame:  # fmt: skip
-    """A node or edge type of a snapshot as a DataFrame, with some columns or all, and the rows that pass a filter."""
+    """Return a node or edge type of a snapshot as a DataFrame, with some columns or all, and the rows of a filter."""
     found = graph.snapshot(at)
     reader = with_source(spark).read.format(NAME).option("snapshot", found.commit_id)
     kind = "edge" if type_name in graph.catalog(at).edges else "type"
@@ -34,7 +34,7 @@ def register_views(
     spark: SparkSession, graph: Graph, at: Target = None, *, prefix: str = "",
     columns: dict[str, Sequence[str]] | None = None,
 ) -> list[str]:  # fmt: skip
-    """Make `Person`, `Knows`, ... tables of Spark SQL, as of one snapshot. Returns their names.
+    """Register `Person`, `Knows`, ... as tables of Spark SQL, as of one snapshot. Return their names.
 
     `prefix` keeps several graphs or snapshots apart; `columns` narrows a type to the columns named, which is worth it
     for wide types because Spark reads every column that a view has.

@@ -1,4 +1,4 @@
-"""Sending the code of omnigraph to workers that do not have it installed.
+"""Send the code of omnigraph to workers that do not have it installed.
 
 Workers need its libraries (pylance, pyarrow, obstore, numpy) in their Python, which change rarely and are compiled; the
 code itself is plain Python and can come from the driver, so that every job runs the version that started it.
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _DATE = (1980, 1, 1, 0, 0, 0)
-"""The same code makes the same file, byte for byte: Spark refuses another file of a name that it has."""
+"""The fixed timestamp of files: equal code makes an equal archive, and Spark refuses another file of the same name."""
 
 
 def send_code(spark: SparkSession) -> str:
@@ -36,7 +36,7 @@ def send_code(spark: SparkSession) -> str:
 
 
 def pack_code(folder: Path) -> Path:
-    """The package as a zip file from which Python can import it; named by its content."""
+    """Pack the package as a zip file from which Python can import it; named by its content."""
     package = Path(__file__).parents[1]
     sources = sorted(path for path in package.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
     packed = folder / "omnigraph.zip"

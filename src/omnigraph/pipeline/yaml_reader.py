@@ -1,4 +1,4 @@
-"""Typed access to the nodes of a YAML text. Every complaint names the line and the column of the file."""
+"""Typed access to the nodes of a YAML text. Every error names the line and the column of the file."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ MAX_DEPTH = 16
 
 
 class YamlReader:
-    """Typed access to YAML nodes that knows where each one stands."""
+    """Typed access to YAML nodes, with the place of each."""
 
     def __init__(self, text: str, path: str) -> None:
         self._text = text
         self._path = path
 
     def error(self, message: str, line: int, column: int, hint: str | None = None) -> JobError:
-        """A complaint about a place, counted from 0."""
+        """Return an error at a place, counted from 0."""
         hint = hint or "`omnigraph pipeline init` writes a job file to compare it with"
         return JobError(message, source=self._text, path=self._path, span=Span(line + 1, column + 1), hint=hint)
 
     def at(self, node: Any, message: str, hint: str | None = None) -> JobError:
-        """A complaint about a node."""
+        """Return an error at a node."""
         return self.error(message, node.start_mark.line, node.start_mark.column, hint)
 
     def mapping(self, node: Any, what: str, allowed: tuple[str, ...] | None = None) -> dict[str, Any]:
-        """The values of a mapping by name, of which each is allowed and there once."""
+        """Return the values of a mapping by name; refuse unknown and duplicate names."""
         if not isinstance(node, yaml.MappingNode):
             raise self.at(node, f"{what} must be a mapping of names to values")
         found: dict[str, Any] = {}
@@ -48,7 +48,7 @@ class YamlReader:
         return found
 
     def text(self, node: Any) -> str:
-        """A text as it is written, also where YAML would make a number of it."""
+        """Return a text as written, also where YAML would read a number."""
         if not isinstance(node, yaml.ScalarNode) or node.tag.endswith(":null"):
             hint = "inside { } a text with commas or colons needs quotes" if isinstance(node, yaml.ScalarNode) else None
             raise self.at(node, "a text is expected here", hint)
@@ -57,18 +57,18 @@ class YamlReader:
         return str(node.value)
 
     def count(self, node: Any) -> int:
-        """A whole number that is not negative."""
+        """Return a whole number that is not negative."""
         text = self.text(node)
         if not text.isdecimal() or len(text) > 18:
             raise self.at(node, f"a whole number is expected here, not {text!r}")
         return int(text)
 
     def optional(self, root: Mapping[str, Any], name: str, read: Callable[[Any], Any]) -> Any:
-        """A value if it is there."""
+        """Return a value if it is present."""
         return read(root[name]) if name in root else None
 
     def choice(self, root: Mapping[str, Any], name: str, allowed: tuple[str, ...], default: str) -> str:
-        """One of some words."""
+        """Return one of some words."""
         if name not in root:
             return default
         value = self.text(root[name])
@@ -77,11 +77,11 @@ class YamlReader:
         return value
 
     def origin(self, node: Any) -> Origin:
-        """Where a node stands."""
+        """Return the place of a node."""
         return Origin(self._path, node.start_mark.line + 1, node.start_mark.column + 1, self._text)
 
     def sql(self, node: Any) -> Sql:
-        """A query, with the place of its first character where its text is that of the file."""
+        """Return a query, with the place of its first character where its text is that of the file."""
         text, origin = self.text(node), self.origin(node)
         if node.style == "|":
             lines = self._text.split("\n")[node.start_mark.line + 1 : node.end_mark.line + 1]
@@ -95,7 +95,7 @@ class YamlReader:
         return Sql(text, first, 0) if is_verbatim else Sql(text, origin)
 
     def require_shallow(self) -> None:
-        """Refuse nesting that no job has. Events come as they are read, so what lies deeper costs nothing."""
+        """Refuse nesting that no job has. The check runs while events are read, so deeper input costs nothing."""
         depth = 0
         for event in yaml.parse(self._text, Loader=yaml.SafeLoader):
             if isinstance(event, yaml.CollectionStartEvent):
@@ -108,30 +108,30 @@ class YamlReader:
 
     @contextmanager
     def refusing(self, node: Any) -> Iterator[None]:
-        """Name the place of a node in the refusals of what is made of it."""
+        """Add the place of a node to refusals of its value."""
         try:
             yield
         except InvalidArgument as error:
             raise self.at(node, error.message, error.hint) from error
 
     def switch(self, node: Any) -> bool:
-        """True or false."""
+        """Return true or false."""
         text = self.text(node).lower()
         if text not in ("true", "false"):
             raise self.at(node, f"true or false is expected here, not {text!r}")
         return text == "true"
 
     def texts(self, node: Any) -> tuple[str, ...]:
-        """One text or a list of them."""
+        """Return one text or a list of them."""
         return tuple(self.text(each) for each in (node.value if isinstance(node, yaml.SequenceNode) else [node]))
 
     def words(self, node: Any) -> tuple[str, ...]:
-        """Texts as they stand: `NULL` is a word here, which it is nowhere else in YAML."""
+        """Return texts as written: `NULL` is a word here, which it is nowhere else in YAML."""
         found = node.value if isinstance(node, yaml.SequenceNode) else [node]
         return tuple(each.value if isinstance(each, yaml.ScalarNode) else self.text(each) for each in found)
 
     def names(self, given: Mapping[str, Any], name: str) -> dict[str, str]:
-        """A mapping of names to texts; empty where it is left out."""
+        """Return a mapping of names to texts; empty where it is left out."""
         if name not in given:
             return {}
         return {key: self.text(value) for key, value in self.mapping(given[name], name).items()}

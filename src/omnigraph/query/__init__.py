@@ -1,6 +1,6 @@
 """The `.gq` query language: text in, IR out. (text -> parser -> ast -> typecheck -> lower -> ir)
 
-What reads text is loaded when it is first used: programs that ask nothing need no grammar.
+The parser is imported on first use: programs that run no query do not load the grammar.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["bind_params", "compile_file", "compile_query", "lint_queries", "pars
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public name from the module it lives in."""
+    """Import a public name from its module."""
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

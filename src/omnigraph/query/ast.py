@@ -1,7 +1,7 @@
-"""What a `.gq` text says, clause by clause, with the place of everything.     (text -> parser -> AST -> typecheck)
+"""The parsed form of a `.gq` text, clause by clause, with places.              (text -> parser -> AST -> typecheck)
 
-Nodes are frozen and hold what was written, not what it means. Places take no part in equality: two texts that differ
-in layout only have equal trees.
+Nodes are frozen and hold the text as written, not its meaning. Places are ignored by equality: two texts that differ in
+layout only have equal trees.
 """
 
 from __future__ import annotations
@@ -290,7 +290,7 @@ class Mutation:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One `query name($param: Type) { ... }`. `source` and `path` travel along for later errors to quote."""
+    """One `query name($param: Type) { ... }`. `source` and `path` are kept so that later errors can quote the text."""
 
     name: Name
     params: tuple[ParamDecl, ...]

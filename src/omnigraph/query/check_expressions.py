@@ -1,7 +1,7 @@
 """Expressions with their types: `ast.Expression -> ir.Expr`.                        (ast -> CHECK -> lower -> ir)
 
-One checker serves every place an expression may stand; `Place` says what is allowed there. Blobs pass as operands of
-`is null` only, whole nodes as operands of `count` and `is null`; the place of use refuses them elsewhere.
+One checker serves every place where an expression may stand; `Place` holds the rules of that place. Blobs pass as
+operands of `is null` only, whole nodes as operands of `count` and `is null`; the place of use refuses them elsewhere.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from omnigraph.schema.names import nearest, suggest
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an expression stands: the variables it sees, the columns or the row that bare names mean."""
+    """The place of an expression: the variables in scope, and the columns or the row that bare names refer to."""
 
     scope: Scope | None = None
     columns: Mapping[str, ir.Expr] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class Expressions:
         self.functions = Functions(self)
 
     def check(self, node: ast.Expression) -> ir.Expr:
-        """The typed form of an expression."""
+        """Return the typed form of an expression."""
         match node:
             case ast.Literal():
                 return self._literal(node)
@@ -67,7 +67,7 @@ class Expressions:
                 return ir.And(operands, yields) if node.op == "and" else ir.Or(operands, yields)
 
     def boolean(self, node: ast.Expression) -> ir.Expr:
-        """A typed expression that must be true or false."""
+        """Return a typed expression that is boolean; refuse any other."""
         expr = self.check(node)
         found = expr.type.value
         if found is None or found.scalar is not Scalar.BOOL or not found.is_plain_scalar:
@@ -85,7 +85,7 @@ class Expressions:
         return ir.Const(node.value, vt.value(PropertyType(vt.scalar_of(node.value))))
 
     def _refuse_ambiguous(self, word: str, span: Span) -> None:
-        """A word that is a value and the name of a property or column: neither reading is certain to be meant."""
+        """Refuse a word that is both a value and the name of a property or column: either reading may be meant."""
         target = self.place.target if self.place.has_row else None
         if word in self.place.columns or (target is not None and any(p.name == word for p in target.properties)):
             owner = "column" if target is None else f"property of {target.name}"
@@ -137,7 +137,7 @@ class Expressions:
         return ir.Entity(found.name, ir.ExprType(None, "node", found.types, found.optional))
 
     def parameter(self, name: ast.Name) -> ir.Param:
-        """A declared parameter by name."""
+        """Return a declared parameter by name."""
         if name.text == ANONYMOUS:
             self.checks.fail(None, "`$_` has no value", name.span, "give the variable a name")
         if name.text not in self.checks.params:
@@ -148,7 +148,7 @@ class Expressions:
         return ir.Param(name.text, vt.value(self.checks.params[name.text]))
 
     def bound(self, name: ast.Name) -> Variable:
-        """A bound variable by name, for access to what it has (T6)."""
+        """Return a bound variable by name, for access to its properties (T6)."""
         found = self.place.scope.find(name.text) if self.place.scope and name.text != ANONYMOUS else None
         if found is not None:
             return found
@@ -163,7 +163,7 @@ class Expressions:
         return self.checks.fail("T6", f"`${name.text}` is not bound", name.span, hint)
 
     def property(self, node: ast.PropertyRef) -> ir.Prop:
-        """A property of a bound node or edge (T6)."""
+        """Return a property of a bound node or edge (T6)."""
         variable = self.bound(node.var)
         if variable.kind == "path":
             hint = f"write `length(${variable.name})` or `nodes(${variable.name})`"
@@ -226,7 +226,7 @@ class Expressions:
     def comparison(
         self, op: Literal["=", "!=", "<", "<=", ">", ">="], left: ir.Expr, right: ir.Expr, node: ast.Binary
     ) -> ir.Expr:
-        """`left op right`, literals folded to the type of the other side (T7)."""
+        """Check `left op right`; a literal is folded to the type of the other side (T7)."""
         for side, expr in ((node.left, left), (node.right, right)):
             if expr.type.kind == "null":
                 test = "is not null" if op == "!=" else "is null"
@@ -261,7 +261,7 @@ class Expressions:
         return self.member("T7", item, items, node.span)
 
     def member(self, rule: str, item: ir.Expr, items: ir.Expr, span: Span) -> ir.Expr:
-        """Membership of a scalar in a list whose types meet."""
+        """Check membership of a scalar in a list; their types must be comparable."""
         assert items.type.value is not None
         element = vt.value(PropertyType(items.type.value.scalar))
         if not (isinstance(items, ir.Const) and not items.value):
@@ -293,7 +293,7 @@ class Expressions:
 
 
 def property_type(checks: Checks, variable: Variable, name: ast.Name, rule: str = "T6") -> PropertyType:
-    """The type of a property that every type of the variable has."""
+    """Return the type of a property that every type of the variable has."""
     types = []
     for type_name in variable.types:
         nodes = variable.kind == "node"
@@ -312,7 +312,7 @@ def property_type(checks: Checks, variable: Variable, name: ast.Name, rule: str 
 
 
 def describe(found: ir.ExprType) -> str:
-    """A type in the words of an error."""
+    """Return a type in the words of an error."""
     match found.kind:
         case "null":
             return "null"

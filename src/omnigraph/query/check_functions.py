@@ -37,7 +37,7 @@ class Functions:
         self._inside_aggregate = False
 
     def call(self, node: ast.Call) -> ir.Expr:
-        """The typed form of a call."""
+        """Return the typed form of a call."""
         if node.function not in FUNCTIONS:
             message, hint = unknown_function(node.function)
             self.checks.fail(None, message, node.span, hint)
@@ -234,7 +234,7 @@ class Functions:
         return query
 
     def _refuse_varying(self, node: ast.Call, query: ir.Expr) -> None:
-        """A text is one for all rows: its words are looked up once, or it is embedded once."""
+        """Refuse a text that varies by row: it is tokenized or embedded once for all rows."""
         if ir.variables(query):
             message = f"`{node.function}` searches for one value, this one differs from row to row"
             hint = "pass it as a parameter, one query for each"
@@ -271,12 +271,12 @@ class Functions:
 
 
 def is_integer(found: PropertyType) -> bool:
-    """Whether this is one whole number."""
+    """Return whether the expression is a single integer."""
     return found.scalar in INTEGERS and not found.is_list
 
 
 def as_vector(values: tuple[object, ...]) -> tuple[float, ...] | None:
-    """List items as the F32 numbers of a vector; None when one is not a number of that range."""
+    """Return list items as the F32 numbers of a vector; None when one is not a number of that range."""
     found = []
     for each in values:
         number = vt.single(float(each)) if isinstance(each, int | float) and not isinstance(each, bool) else None

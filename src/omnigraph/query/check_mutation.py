@@ -21,7 +21,7 @@ _WORDS = {stored: written for written, stored in _ENDS.items()}
 
 
 def check_statement(checks: Checks, node: ast.Statement) -> ir.Statement:
-    """The typed form of one statement."""
+    """Return the typed form of one statement."""
     target = _target(checks, node.type)
     kind: ir.TypeKind = "edge" if isinstance(target, EdgeType) else "node"
     expressions = Expressions(checks, Place(target=target, has_row=not isinstance(node, ast.Insert)))
@@ -104,7 +104,7 @@ def _refuse_key(checks: Checks, target: NodeType | EdgeType, node: ast.Insert | 
 
 
 def _assigned(expressions: Expressions, node: ast.Assignment, wanted: PropertyType) -> ir.Expr:
-    """The value of an assignment, a literal in the property's own type (T7)."""
+    """Return the value of an assignment, a literal in the property's own type (T7)."""
     checks, span = expressions.checks, node.value.span
     expr = expressions.check(node.value)
     name = f"`{node.name.text}`"
@@ -120,7 +120,7 @@ def _assigned(expressions: Expressions, node: ast.Assignment, wanted: PropertyTy
     fits = vt.scalars_meet(found.scalar, wanted.scalar) and found.is_list == wanted.is_list
     if not is_blob and (not fits or found.dimension != wanted.dimension):
         checks.fail("T7", f"{name} is {wanted}, found {describe(expr.type)}", span, _hint(wanted))
-    # Whether a value that may be null is one shows when a row is written.
+    # Whether a nullable value is null is known only when a row is written.
     return expr
 
 

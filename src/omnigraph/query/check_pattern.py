@@ -1,6 +1,6 @@
-"""The blocks of `match` with types: which types each variable has, which way each edge is followed. (ast -> CHECK)
+"""Check the blocks of `match`: the types of each variable and the direction of each traversal.          (ast -> CHECK)
 
-Within a block the written order means nothing: bindings are read first, then traversals as soon as one end has a type,
+Within a block the written order has no meaning: bindings are read first, then traversals as soon as one end has a type,
 then optionals, filters and negations. A traversal narrows the variables of its own block, never those around it.
 """
 
@@ -22,7 +22,7 @@ _Kind = TypeVar("_Kind", bound=ast.Clause)
 
 @dataclass(frozen=True, slots=True)
 class CheckedMatch:
-    """`property: value` of a binding; on a list property it asks for membership."""
+    """A checked `property: value` of a binding; on a list property it tests membership."""
 
     prop: ir.Prop
     value: ir.Expr
@@ -30,7 +30,7 @@ class CheckedMatch:
 
 @dataclass(frozen=True, slots=True)
 class CheckedBlock:
-    """One block: the variables first bound in it, and what must hold of them."""
+    """A checked block: the variables first bound in it, and its conditions."""
 
     nodes: tuple[Variable, ...]
     traversals: tuple[CheckedTraversal, ...]
@@ -41,7 +41,7 @@ class CheckedBlock:
 
 
 def check_block(checks: Checks, clauses: tuple[ast.Clause, ...], scope: Scope) -> CheckedBlock:
-    """Check the clauses of one block; its variables are left in `scope`."""
+    """Check the clauses of one block; its variables are added to `scope`."""
     expressions = Expressions(checks, Place(scope))
     bound = [(binding, _bind(checks, binding, scope)) for binding in _of(clauses, ast.Binding)]
     traversals = TraversalChecker(checks, scope).check(_of(clauses, ast.Traversal))

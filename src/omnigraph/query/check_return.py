@@ -1,8 +1,8 @@
-"""What a read returns, with types: columns, groups, `having`, `order`, `offset`, `limit`.   (ast -> CHECK -> lower)
+"""Check the result of a read: columns, groups, `having`, `order`, `offset`, `limit`.         (ast -> CHECK -> lower)
 
 Column names, for results and lint alike: the alias; else for an aggregate the name of its argument (`count(*)` is
 `count`), `literal` for a literal, the function's name for a search or ranking call, and for all else its text without
-`$`: `p.name`, `p`, `p.age + 1`. A derived name that is taken gets a number: `p.age`, `p.age_2`.
+`$`: `p.name`, `p`, `p.age + 1`. A derived name that exists already gets a number: `p.age`, `p.age_2`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class CheckedReturn:
 
 
 def check_return(checks: Checks, read: ast.Read, scope: Scope) -> CheckedReturn:
-    """Check `return` and what follows it."""
+    """Check `return` and the clauses after it."""
     grouped = _has_keys(read)
     columns = _columns(checks, read, scope, grouped)
     tail = _Tail(checks, read, scope, columns, grouped)
@@ -50,7 +50,7 @@ def check_return(checks: Checks, read: ast.Read, scope: Scope) -> CheckedReturn:
 
 
 def _has_keys(read: ast.Read) -> bool:
-    """Whether some column is a grouping key: one that holds no aggregate, directly or through an earlier column."""
+    """Return whether some column is a grouping key: it holds no aggregate, directly or through an earlier column."""
     holding: set[str] = set()
     keys = False
     for each in read.projections:
@@ -107,7 +107,7 @@ def _names(checks: Checks, read: ast.Read) -> list[str]:
 
 
 def column_name(node: ast.Expression) -> str:
-    """The name of a column without an alias.
+    """Return the name of a column without an alias.
 
     >>> from omnigraph.errors import Span
     >>> column_name(ast.Call("count", (ast.Var("f", Span(1, 1)),), Span(1, 1)))
@@ -162,7 +162,7 @@ class _Tail:
         self.is_aggregate = any(ir.has_aggregate(each.expr) for each in columns) or _holds_aggregate(tail, set())
 
     def check_groups(self) -> None:
-        """In an aggregate query every column is an aggregate, or a key made from the row (T9)."""
+        """Check that every column of an aggregate query is an aggregate, or a key computed from the row (T9)."""
         if not self.is_aggregate:
             return
         keys = [each.expr for each in self.columns if not ir.has_aggregate(each.expr)]
@@ -175,7 +175,7 @@ class _Tail:
                 self.checks.fail("T9", "beside an aggregate a constant is no group", span, hint)
 
     def having(self) -> ir.Expr | None:
-        """The filter on groups."""
+        """Return the typed filter on groups."""
         if not self.read.having:
             return None
         if not self.is_aggregate:
@@ -191,7 +191,7 @@ class _Tail:
         return ir.And(tuple(exprs), vt.nullable(vt.BOOL, any(each.type.nullable for each in exprs)))
 
     def key(self, item: ast.OrderItem) -> ir.OrderKey:
-        """One sort key; rankings come best first."""
+        """Return one typed sort key; rankings come best first."""
         expr = self.expressions.check(item.expression)
         span = item.expression.span
         _refuse_blob(self.checks, expr, span)
@@ -211,7 +211,7 @@ class _Tail:
         return ir.OrderKey(expr, best_first if item.descending is None else item.descending)
 
     def check_rankings(self) -> None:
-        """`nearest` and `rrf` need a limit (T17, T21); `nearest` goes with no alias (T18)."""
+        """Check rankings: `nearest` and `rrf` need a limit (T17, T21); `nearest` allows no alias (T18)."""
         keys = [(item, self.expressions.check(item.expression)) for item in self.read.order]
         direct = [item for item, expr in keys if isinstance(expr, ir.Nearest)]
         aliases = [item for item, expr in keys if isinstance(expr, ir.Output)]
@@ -230,7 +230,7 @@ class _Tail:
         return self.by_name[expr.name].expr if isinstance(expr, ir.Output) else expr
 
     def _by_output(self, expr: ir.Expr) -> ir.Expr:
-        """The expression with every part that is a column replaced by it."""
+        """Replace every part of the expression that is a column by a reference to it."""
         for column in self.columns:
             if column.expr == expr:
                 return ir.Output(column.name, column.type)

@@ -1,7 +1,7 @@
-"""Traversals with types: the edge types followed, the direction, what their ends become.       (ast -> CHECK)
+"""Check traversals: the edge types followed, the direction, the types of both ends.              (ast -> CHECK)
 
-The type of one end decides the direction: the `from` type of the edge means out, the `to` type in. Where both ends of
-an edge have one type, the written order decides. With no typed end at all the edge is followed out.
+The type of one end determines the direction: the `from` type of the edge means out, the `to` type in. Where both ends
+of an edge have one type, the written order decides. With no typed end at all the edge is followed out.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from omnigraph.schema.names import nearest
 
 @dataclass(frozen=True, slots=True)
 class CheckedTraversal:
-    """A traversal with everything resolved but its ends, which later traversals may still narrow."""
+    """A resolved traversal, whose ends later traversals may still narrow."""
 
     edges: tuple[EdgeType, ...]
     source: str
@@ -49,7 +49,7 @@ class TraversalChecker:
         self.scope = scope
 
     def check(self, nodes: list[ast.Traversal]) -> tuple[CheckedTraversal, ...]:
-        """All traversals, in written order. Each is resolved as soon as one of its ends has a type."""
+        """Check all traversals, in written order. Each is resolved as soon as one of its ends has a type."""
         names = [self._names(node) for node in nodes]
         pending = [
             _Pending(node, self._edges(node), source, target)
@@ -150,13 +150,13 @@ class TraversalChecker:
         return self._refuse(each, source, target, choices)
 
     def _verify(self, each: _Pending, direction: ir.Direction) -> None:
-        """A later traversal may have narrowed an end: what fits must not depend on the order of the clauses."""
+        """Check a traversal again after later ones narrowed its ends, so that the order of clauses does not matter."""
         source, target = self.scope.find(each.source), self.scope.find(each.target)
         if not self._fits(each, source, target, direction):
             self._refuse(each, source, target, (direction,))
 
     def _fits(self, each: _Pending, source: Variable | None, target: Variable | None, way: ir.Direction) -> bool:
-        """Whether every alternative can run between the two ends."""
+        """Return whether every alternative can connect the two ends."""
         for edge in each.edges:
             start, end = _ends((edge,), way, 0), _ends((edge,), way, 1)
             if source is not None and not set(source.types) & set(start):
@@ -177,7 +177,7 @@ class TraversalChecker:
     ) -> ir.Direction:
         node = each.node
         edges = ", ".join(f"{edge.name} goes {edge.source} -> {edge.target}" for edge in each.edges)
-        # The end that fits in no direction is the one to blame; if each fits alone, the target is.
+        # Report the end that fits in no direction; if each fits alone, report the target.
         wrong = node.target
         if source is not None and not any(self._fits(each, source, None, way) for way in choices):
             wrong = node.source
@@ -221,7 +221,7 @@ class TraversalChecker:
 
 
 def whole_number_param(checks: Checks, name: ast.Name, rule: str | None, what: str) -> ir.Param:
-    """A parameter that stands where a number would: declared, a whole number, never null."""
+    """Return a parameter in the place of a number: declared, an integer, never null."""
     found = checks.params.get(name.text)
     if found is None:
         hint = f"declare it: `query {checks.query.name.text}(${name.text}: I64)`"
@@ -232,7 +232,7 @@ def whole_number_param(checks: Checks, name: ast.Name, rule: str | None, what: s
 
 
 def _directions(each: _Pending) -> tuple[ir.Direction, ...]:
-    """The directions a traversal may take, the first that fits wins."""
+    """Return the possible directions of a traversal; the first that fits is used."""
     if each.node.undirected:
         return ("both",)
     # An edge within one type goes as written, and its alternatives go along.
@@ -240,6 +240,6 @@ def _directions(each: _Pending) -> tuple[ir.Direction, ...]:
 
 
 def _ends(edges: tuple[EdgeType, ...], direction: ir.Direction, end: int) -> tuple[str, ...]:
-    """The node types at the source (0) or target (1) of a traversal, sorted."""
+    """Return the node types at the source (0) or target (1) of a traversal, sorted."""
     forward = (direction != "in") == (end == 0)
     return tuple(sorted({edge.source if forward else edge.target for edge in edges}))

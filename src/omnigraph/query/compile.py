@@ -27,14 +27,14 @@ def compile_query(
 
 
 def compile_file(text: str, catalog: Catalog, path: str | None = None) -> dict[str, ir.QueryIR | ir.MutationIR]:
-    """Compile every query of a text, by name, in written order."""
+    """Compile every query of a text; return them by name, in written order."""
     file = parse_queries(text, path)
     refuse_duplicates(file)
     return {query.name.text: lower(check_query(query, catalog)) for query in file.queries}
 
 
 def refuse_duplicates(file: ast.QueryFile) -> None:
-    """Fail at the second query of a name, and say where the first is."""
+    """Fail at the second query of a name, and point at the first."""
     first: dict[str, ast.Name] = {}
     for query in file.queries:
         name = query.name
@@ -45,7 +45,7 @@ def refuse_duplicates(file: ast.QueryFile) -> None:
 
 
 def duplicate(file: ast.QueryFile, name: ast.Name, line: int, column: int) -> ParseError:
-    """The error for a query whose name an earlier one has."""
+    """Return the error for a query whose name an earlier one has."""
     return ParseError(
         f"the query `{name.text}` is declared twice, first at {line}:{column}",
         span=name.span,

@@ -1,4 +1,4 @@
-"""The canonical text of queries: `ast -> text`, the way back of the parser.
+"""The canonical text of queries: `ast -> text`, the inverse of the parser.
 
 One clause a line, four spaces, a blank line between queries. Comments are no part of the ast and do not survive. A
 formatted text parses to an equal tree.
@@ -16,12 +16,12 @@ _LEVELS = {"or": 1, "and": 2, "not": 3, "test": 4, "+": 5, "-": 5, "*": 6, "/": 
 
 
 def format_file(file: ast.QueryFile) -> str:
-    """All queries of a file in canonical form."""
+    """Return all queries of a file in canonical form."""
     return "\n".join(format_query(each) for each in file.queries)
 
 
 def format_query(query: ast.Query) -> str:
-    """One query in canonical form.
+    """Return one query in canonical form.
 
     >>> from omnigraph.query.parser import parse_queries
     >>> print(format_query(parse_queries("query q(){match{$p:Person}return{$p.name}}").queries[0]), end="")
@@ -89,7 +89,7 @@ def _clauses(clauses: tuple[ast.Clause, ...]) -> list[str]:
 
 
 def _opens_like_a_pattern(node: ast.Expression) -> bool:
-    """Whether the text of a filter starts with a bare variable, which a reader or the parser may take for a node."""
+    """Return whether the text of a filter starts with a bare variable, which the parser may take for a node."""
     match node:
         case ast.Var():
             return True
@@ -133,7 +133,7 @@ def _mutation(mutation: ast.Mutation) -> list[str]:
 
 
 def expression_text(node: ast.Expression) -> str:
-    """One expression in canonical form, with no more parentheses than it needs."""
+    """Return one expression in canonical form, with no more parentheses than it needs."""
     match node:
         case ast.Literal():
             return literal_text(node.value)
@@ -166,7 +166,7 @@ def _operation(node: ast.Unary | ast.Binary | ast.NullTest | ast.Logic) -> str:
         case ast.Logic():
             return f" {node.op} ".join(_operand(each, level + 1) for each in node.operands)
         case ast.Binary():
-            # Comparisons do not chain; arithmetic leans left.
+            # Comparisons do not chain; arithmetic is left-associative.
             left = _operand(node.left, level if level > 4 else level + 1)
             return f"{left} {node.op} {_operand(node.right, level + 1)}"
 
@@ -193,7 +193,7 @@ def _operand(node: ast.Expression, level: int, tight: bool = False) -> str:
 
 
 def literal_text(value: ast.Value) -> str:
-    """One literal as it is written in a query."""
+    """Return one literal as it is written in a query."""
     match value:
         case None:
             return "null"
@@ -213,5 +213,5 @@ def literal_text(value: ast.Value) -> str:
 
 
 def string_text(text: str) -> str:
-    """A text as a double-quoted literal."""
+    """Return a text as a double-quoted literal."""
     return '"' + "".join(_ESCAPES.get(c, c) for c in text) + '"'

@@ -1,11 +1,11 @@
 """The grammar of `.gq` queries: its rules in EBNF, its tokens, its words.      (text -> GRAMMAR -> parser -> ast)
 
 `parser` and `parse_expressions` follow `GRAMMAR` rule by rule. It is written by hand rather than generated because
-words are reserved only where they mean something (a property may be called `limit`, an edge `contains`), which needs a
-look ahead of up to four tokens, and because a mistake is best explained by the rule that met it.
+words are reserved only where the grammar uses them (a property may be called `limit`, an edge `contains`), which needs
+a look ahead of up to four tokens, and because the rule that finds a mistake explains it best.
 
-Of two readings of a clause, the first rule of `clause` that fits wins, so `$q contains $m` is a traversal over an edge
-called `contains`; a property on either side (`$q.text contains $m.word`) makes it a filter.
+If a clause has two readings, the first rule of `clause` that fits applies, so `$q contains $m` is a traversal over an
+edge called `contains`; a property on either side (`$q.text contains $m.word`) makes it a filter.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ literal    = string | number | "true" | "false" | "null" | "date" "(" string ")"
            | "[" [ literal { "," literal } ] "]" ;
 """
 
-# One alternative per kind of token, tried in this order. A mark that the language does not have is a token too, so that
-# the parser can say what to write instead.
+# One alternative per kind of token, tried in this order. A mark outside the language is a token too, so that
+# the parser can suggest the right one.
 TOKEN = re.compile(
     r"""
     (?P<BLANK>[ \t\r\n\ufeff]+ | //[^\n]* | /\*(?:.|\n)*?\*/)
@@ -81,7 +81,7 @@ FUNCTIONS = (*AGGREGATES, *TEXT_FUNCTIONS, *RANKS, *PATH_FUNCTIONS, "now", "date
 
 
 def edge_word(type_name: str) -> str:
-    """How a query writes an edge type.
+    """Return an edge type as queries write it.
 
     >>> edge_word("WorksAt"), edge_word("WORKS_AT")
     ('worksAt', 'works_at')

@@ -1,7 +1,7 @@
-"""The typed meaning of a query: what executors run.          (text -> parser -> ast -> typecheck -> lower -> IR)
+"""The typed meaning of a query, which executors run.         (text -> parser -> ast -> typecheck -> lower -> IR)
 
-Everything is resolved: types are expanded, directions chosen, anonymous variables named, literals folded to the type
-of the property they meet. Values only; the same query text and catalog always give an equal IR.
+Everything is resolved: types are expanded, directions chosen, anonymous variables named, literals folded to the type of
+the property that they are compared with. Values only; the same query text and catalog always give an equal IR.
 
 How a `Block` is evaluated. Its nodes and edges bind variables; every edge end is a node of this block or of one around
 it. Then its optionals run in order: the ones without a match bind their new variables to null. Filters hold once all
@@ -29,7 +29,7 @@ AggregateName = Literal["count", "sum", "avg", "min", "max", "collect"]
 
 @dataclass(frozen=True, slots=True)
 class ExprType:
-    """What an expression yields. `value` is set for kind "value", `types` (type names) for "node" and "edge".
+    """The type of an expression. `value` is set for kind "value", `types` (type names) for "node" and "edge".
 
     `optional` marks a node, edge or path of an optional block: the whole thing may be null.
     """
@@ -41,7 +41,7 @@ class ExprType:
 
     @property
     def nullable(self) -> bool:
-        """Whether the expression may be null."""
+        """Return whether the expression may be null."""
         return self.optional or self.kind == "null" or (self.value is not None and self.value.nullable)
 
     def __str__(self) -> str:
@@ -94,7 +94,7 @@ class Entity:
 
 @dataclass(frozen=True, slots=True)
 class Now:
-    """The moment of the request, the same everywhere in it."""
+    """The moment of the request, the same in every expression."""
 
     type: ExprType
 
@@ -299,8 +299,8 @@ class NodePattern:
 class EdgePattern:
     """A traversal from `source` to `target` in `direction`: "out" follows edges from their `from` end.
 
-    Without `edge_var` each (source row, target) pair counts once, with it each edge. `max_hops` None means as far as
-    edges reach. `path_var` asks for one shortest path per pair.
+    Without `edge_var` each (source row, target) pair counts once, with it each edge. `max_hops` None means unbounded.
+    `path_var` asks for one shortest path per pair.
     """
 
     edge_types: tuple[str, ...]
@@ -367,7 +367,7 @@ class QueryIR:
 
     @property
     def is_aggregate(self) -> bool:
-        """Whether rows are grouped: an aggregate stands in the outputs, in `having` or in `order`."""
+        """Return whether rows are grouped: an aggregate occurs in the outputs, in `having` or in `order`."""
         exprs = [column.expr for column in self.outputs] + [key.expr for key in self.order]
         if self.having is not None:
             exprs.append(self.having)
@@ -407,7 +407,7 @@ Statement = Insert | Update | Delete
 
 @dataclass(frozen=True, slots=True)
 class MutationIR:
-    """A write: statements in order, each sees what the ones before it did."""
+    """A write: statements in order, each sees the effects of the ones before it."""
 
     name: str
     params: tuple[ParamDecl, ...]
@@ -420,7 +420,7 @@ _FIELD_NAMES: dict[type, tuple[str, ...]] = {}
 
 
 def children(expr: Expr) -> Iterator[Expr]:
-    """The direct operands of an expression, in written order."""
+    """Return the direct operands of an expression, in written order."""
     names = _FIELD_NAMES.get(type(expr))
     if names is None:
         names = _FIELD_NAMES[type(expr)] = tuple(each.name for each in fields(expr))
@@ -433,21 +433,21 @@ def children(expr: Expr) -> Iterator[Expr]:
 
 
 def walk(expr: Expr) -> Iterator[Expr]:
-    """The expression and everything inside it, outside in."""
+    """Yield the expression and all expressions inside it, outside in."""
     yield expr
     for child in children(expr):
         yield from walk(child)
 
 
 def blocks(block: Block) -> Iterator[Block]:
-    """The block and all blocks inside it, outside in."""
+    """Yield the block and all blocks inside it, outside in."""
     yield block
     for inner in (*block.optionals, *block.negations):
         yield from blocks(inner)
 
 
 def expressions(query: QueryIR) -> Iterator[Expr]:
-    """Every expression of a query."""
+    """Yield every expression of a query."""
     for block in blocks(query.pattern):
         yield from block.filters
     yield from (column.expr for column in query.outputs)
@@ -457,10 +457,10 @@ def expressions(query: QueryIR) -> Iterator[Expr]:
 
 
 def has_aggregate(expr: Expr) -> bool:
-    """Whether an aggregate stands anywhere in the expression."""
+    """Return whether an aggregate occurs anywhere in the expression."""
     return any(isinstance(each, Aggregate) for each in walk(expr))
 
 
 def variables(expr: Expr) -> frozenset[str]:
-    """The pattern variables an expression reads."""
+    """Return the pattern variables that an expression reads."""
     return frozenset(each.var for each in walk(expr) if hasattr(each, "var"))

@@ -11,7 +11,7 @@ from omnigraph.query.format import string_text
 
 
 def explain_ir(query: ir.QueryIR | ir.MutationIR) -> str:
-    """The whole IR as text. Equal IRs have equal text."""
+    """Return the whole IR as text. Equal IRs have equal text."""
     return "\n".join(_mutation(query) if isinstance(query, ir.MutationIR) else _query(query)) + "\n"
 
 

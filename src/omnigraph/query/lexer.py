@@ -24,32 +24,32 @@ class QueryCursor(Cursor):
             ahead += 1
 
     def expect(self, text: str, where: str, hint: str | None = None) -> Token:
-        """Read a word or mark, or fail saying where it was missed."""
+        """Read a word or mark, or fail with a message that describes the context."""
         if not self.at(text):
             self.unexpected(f"expected `{text}` {where}", hint or f"write `{text}` here")
         return self.advance()
 
     def name(self) -> ast.Name:
-        """Read a token as a name; a variable loses its `$`."""
+        """Return a token as a name; a variable loses its `$`."""
         token = self.advance()
         return ast.Name(token.text.removeprefix("$"), self.span_of(token))
 
     def refuse_foreign(self) -> None:
-        """Fail if the next token is a slip that explains itself in any place."""
+        """Fail if the next token is a known slip that is wrong in any place."""
         token = self.peek()
         slip = foreign_token(token.kind, token.text, self.peek(1).text)
         if slip is not None:
             self.fail(slip[0], self.here(), slip[1])
 
     def unexpected(self, message: str, hint: str | None) -> NoReturn:
-        """Fail at the next token: by a slip that explains it in any place, or with this message."""
+        """Fail at the next token: with the hint of a known slip if it is one, else with this message."""
         self.refuse_foreign()
         token = self.peek()
         seen = "the text ends" if token.kind == END else f"found `{token.text.splitlines()[0]}`"
         self.fail(f"{message}, {seen}" if token.kind != END else f"{message}, but {seen}", self.here(), hint)
 
     def _require_possible(self, token: Token) -> None:
-        """Refuse what no query holds, and what would be expensive to go on with: an endless name or comment."""
+        """Refuse tokens that no query holds and that are expensive to continue from: an overlong name or comment."""
         if token.kind == FOREIGN:
             message, width, hint = foreign_character(self.text, token.start)
             self.fail(message, self.span(token.start, token.start + width), hint)

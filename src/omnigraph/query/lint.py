@@ -1,4 +1,4 @@
-"""All that is wrong or doubtful about a file of queries, in one report; never raises on bad queries.
+"""Lint a file of queries: all errors and warnings in one report. Never raises on bad queries.
 
 ====  ========  ==================================================================================================
 Q000  error     the text does not parse; nothing else is reported
@@ -28,7 +28,7 @@ _NO_PARAMETERS = "this mutation has no parameters: it does the same every time i
 
 @dataclass(frozen=True, slots=True)
 class LintFinding:
-    """Something about the whole file."""
+    """A finding about the whole file."""
 
     severity: str
     code: str
@@ -38,7 +38,7 @@ class LintFinding:
     query_names: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """The finding as JSON values; what does not apply is left out."""
+        """Return the finding as JSON values; fields that do not apply are left out."""
         body: dict[str, Any] = {"severity": self.severity, "code": self.code, "message": self.message}
         if self.type_name is not None:
             body["type_name"] = self.type_name
@@ -49,7 +49,7 @@ class LintFinding:
 
 @dataclass(frozen=True, slots=True)
 class QueryResult:
-    """One query: valid with what it reads, writes and returns, or the error it has."""
+    """One query: valid with the types it reads, writes and returns, or invalid with its error."""
 
     name: str
     kind: str
@@ -59,11 +59,11 @@ class QueryResult:
 
     @property
     def status(self) -> str:
-        """`ok` or `error`."""
+        """Return `ok` or `error`."""
         return "error" if self.error else "ok"
 
     def to_json(self) -> dict[str, Any]:
-        """The entry as JSON values; the error as `place: message`."""
+        """Return the entry as JSON values; the error as `place: message`."""
         body: dict[str, Any] = {"name": self.name, "kind": self.kind, "status": self.status}
         body["warnings"] = list(self.warnings)
         if self.error is not None:
@@ -84,26 +84,26 @@ class QueryLint:
 
     @property
     def errors(self) -> int:
-        """How many queries or findings are errors."""
+        """Return the number of queries and findings that are errors."""
         return sum(each.status == "error" for each in self.results) + self._count("error")
 
     @property
     def warnings(self) -> int:
-        """How many warnings there are, of queries and of the file."""
+        """Return the number of warnings, of queries and of the file."""
         return sum(len(each.warnings) for each in self.results) + self._count("warning")
 
     @property
     def infos(self) -> int:
-        """How many findings are for information."""
+        """Return the number of informational findings."""
         return self._count("info")
 
     @property
     def status(self) -> str:
-        """`error` when something does not compile, else `ok`."""
+        """Return `error` when a query does not compile, else `ok`."""
         return "error" if self.errors else "ok"
 
     def to_json(self) -> dict[str, Any]:
-        """The report as JSON values."""
+        """Return the report as JSON values."""
         return {
             "status": self.status,
             "schema_source": dict(self.schema_source) if self.schema_source else None,
@@ -123,7 +123,7 @@ class QueryLint:
 def lint_queries(
     text: str, catalog: Catalog, path: str | None = None, schema_source: Mapping[str, str] | None = None
 ) -> QueryLint:
-    """Report on every query of a text. `schema_source` says where the catalog came from, for the report only."""
+    """Lint every query of a text. `schema_source` names the origin of the catalog, for the report only."""
     try:
         file = parse_queries(text, path)
     except ParseError as broken:

@@ -16,7 +16,7 @@ from omnigraph.query.typecheck import CheckedMutation, CheckedQuery
 
 
 def lower(checked: CheckedQuery | CheckedMutation) -> ir.QueryIR | ir.MutationIR:
-    """The meaning of a checked query. Refuses a mutation that both writes and deletes (D2)."""
+    """Return the IR of a checked query. Refuses a mutation that both writes and deletes (D2)."""
     query = checked.query
     if isinstance(checked, CheckedMutation):
         _refuse_mix(query)
@@ -77,7 +77,7 @@ def _conjuncts(expr: ir.Expr) -> Iterator[ir.Expr]:
 
 
 def _plain_search(expr: ir.Expr) -> ir.Expr:
-    """`search(...) = true` as `search(...)`, `= false` and `!= true` as its opposite."""
+    """Rewrite `search(...) = true` to `search(...)`, `= false` and `!= true` to its negation."""
     match expr:
         case ir.Compare(op="=" | "!=" as op, left=ir.TextMatch() as search, right=ir.Const(value=bool() as wanted)):
             pass
@@ -89,7 +89,7 @@ def _plain_search(expr: ir.Expr) -> ir.Expr:
 
 
 def _refuse_mix(query: ast.Query) -> None:
-    """One query writes or deletes: which of the two a row meets first would otherwise decide what is left."""
+    """Refuse a mutation that both writes and deletes: its result would depend on which applies to a row first."""
     assert isinstance(query.body, ast.Mutation)
     deletes = [each for each in query.body.statements if isinstance(each, ast.Delete)]
     if deletes and len(deletes) < len(query.body.statements):

@@ -1,4 +1,4 @@
-"""What a query does to a graph, for tools: the columns it returns, the types it reads and writes. (checked -> FACTS)"""
+"""The effects of a query on a graph, for tools: columns returned, types read and written.         (checked -> FACTS)"""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class ResultColumn:
-    """A column of the result: its name and kind, as a client sees it."""
+    """A column of the result: its name and kind, as clients receive it."""
 
     name: str
     kind: str
@@ -33,7 +33,7 @@ class ResultColumn:
     vector_dim: int | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The column as JSON values."""
+        """Return the column as JSON values."""
         body: dict[str, Any] = {"name": self.name, "kind": self.kind}
         if self.item_kind is not None:
             body["item_kind"] = self.item_kind
@@ -51,7 +51,7 @@ class Operation:
     writes: tuple[Fact, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """The facts as JSON values."""
+        """Return the facts as JSON values."""
         return {
             "result": [each.to_json() for each in self.result],
             "reads": [{"kind": kind, "type_name": name} for kind, name in self.reads],
@@ -60,7 +60,7 @@ class Operation:
 
 
 def describe_operation(checked: CheckedQuery | CheckedMutation, catalog: Catalog) -> Operation:
-    """The facts about one checked query."""
+    """Return the facts about one checked query."""
     if isinstance(checked, CheckedQuery):
         columns = tuple(_column(each) for each in checked.result.columns)
         return Operation(columns, _sorted(_block_reads(checked.pattern)), ())

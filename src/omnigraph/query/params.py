@@ -1,4 +1,4 @@
-"""Parameter values, as JSON or Python has them, in the types a query declares.              (ir, values -> BIND)
+"""Bind parameter values, in JSON or Python form, to the types that a query declares.            (ir, values -> BIND)
 
 Everything is checked before a query runs: missing, unknown and ill-typed values are all refused here.
 """
@@ -22,13 +22,13 @@ from omnigraph.schema.resolve import utc
 
 
 class _Unfit(Exception):
-    """A value does not fit; the text says why."""
+    """A value does not fit its type; the text is the reason."""
 
 
 def bind_params(query: ir.QueryIR | ir.MutationIR, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The value of every declared parameter, names without `$`; a nullable one may be left out.
+    """Return the value of every declared parameter, names without `$`; a nullable one may be left out.
 
-    Whole numbers may come as decimal text, dates and moments as ISO text. The result holds str, int, float, bool,
+    Whole numbers may be given as decimal text, dates and moments as ISO text. The result holds str, int, float, bool,
     `date`, UTC `datetime`, bytes, lists of those, and None.
     """
     declared = {each.name: each.type for each in query.params}
@@ -45,7 +45,7 @@ def bind_params(query: ir.QueryIR | ir.MutationIR, given: Mapping[str, Any]) -> 
 
 
 def _refuse_impossible(query: ir.QueryIR, bound: Mapping[str, Any]) -> None:
-    """Numbers that a literal could not be either: the type checker sees those, here are the parameters."""
+    """Refuse numbers that no literal could be: the type checker refuses such literals, this function parameters."""
     for what, number in (("limit", query.limit), ("offset", query.offset)):
         _at_least(0, what, number, bound)
     for block in ir.blocks(query.pattern):

@@ -1,6 +1,7 @@
 """Expressions of the query language, by recursive descent over the rules of `grammar`.  (tokens -> EXPRESSIONS -> ast)
 
-`words` tells what a bare name may be here: a column in `return`, a property in a mutation, nothing in `match`.
+`words` is the meaning of a bare name in the place at hand: a column in `return`, a property in a mutation, nothing in
+`match`.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from omnigraph.query.lexer import QueryCursor
 from omnigraph.query.syntax_hints import bare_word, unknown_function
 from omnigraph.schema.resolve import utc
 
-# Far beyond any real expression, and well inside what the interpreter's stack allows.
+# Far beyond any real expression, and well within the recursion limit of the interpreter.
 MAX_DEPTH = 40
 MAX_OPERATORS = 100
-# Python refuses to read integers of thousands of digits; nothing sensible comes near.
+# Python refuses to parse integers of thousands of digits; no real query comes near.
 MAX_DIGITS = 400
 
 _Rule = Callable[[], ast.Expression]
@@ -32,7 +33,7 @@ class Expressions:
     def __init__(self, cursor: QueryCursor) -> None:
         self.cursor = cursor
         self.words = False
-        # Mutations test single rows by value; pattern tests on text are for reads.
+        # Mutations test single rows by value; text predicates on patterns belong to reads.
         self.text_tests = True
         self._depth = 0
         self._operators = 0
@@ -87,7 +88,7 @@ class Expressions:
         if self._at_comparison() or self._at_infix("is"):
             hint = "join two comparisons with `and`, or put one in parentheses"
             if isinstance(found, ast.Binary) and isinstance(found.right, ast.Binary) and found.right.op == "-":
-                # Clauses need nothing between them, so a minus goes on with the clause before it.
+                # Clauses have no separator, so a minus continues the clause before it.
                 hint += "; a clause that begins with `-` needs parentheses: `(-$x < 1)`"
             self.cursor.fail("comparisons cannot be chained", self.cursor.here(), hint)
         if self.cursor.at("not") and self.cursor.at("in", ahead=1):
@@ -206,7 +207,7 @@ class Expressions:
         return ast.Word(token.text, span)
 
     def _names_a_column(self) -> bool:
-        """Whether an operator's word stands for a column of that name: then no operand follows it."""
+        """Return whether an operator's word is the name of a column: then no operand follows it."""
         return self.words and self.cursor.at(",", "}", "asc", "desc", ahead=1)
 
     def _call(self) -> ast.Expression:
@@ -217,7 +218,7 @@ class Expressions:
         if token.text in ("date", "datetime"):
             return self._moment(token)
         star = self.cursor.take("*") is not None
-        # A column may be called `distinct` too: then nothing but a comma or the parenthesis follows it.
+        # `distinct` may also be the name of a column: then only a comma or the parenthesis follows it.
         distinct = self.cursor.at("distinct") and not self.cursor.at(")", ",", ahead=1)
         if distinct:
             self.cursor.advance()
@@ -230,7 +231,7 @@ class Expressions:
         return ast.Call(token.text, tuple(arguments), self.cursor.span_from(token.start), distinct, star)
 
     def _unknown_call(self, token: Token) -> ast.Call:
-        """A call that only the check of its query refuses: the other queries of the file can still be used."""
+        """Return a call that only the check of its query refuses, so that the other queries of the file stay usable."""
         depth = 1
         self.cursor.advance()
         while depth:

@@ -7,7 +7,7 @@ from omnigraph.query.grammar import COMPARISONS, INFIX_WORDS, edge_word
 from omnigraph.query.lexer import QueryCursor
 from omnigraph.query.parse_expressions import Expressions
 
-# Far more than a reader could follow, and well inside what the interpreter's stack allows.
+# Far beyond any readable query, and well within the recursion limit of the interpreter.
 MAX_BLOCKS = 20
 
 
@@ -103,7 +103,7 @@ class Patterns:
     # --- traversals -----------------------------------------------------------------------------------------------
 
     def _is_traversal(self) -> bool:
-        """A variable starts the clause: does an edge follow it, or the rest of a filter?"""
+        """Return whether a clause that starts with a variable is a traversal, not a filter."""
         cursor = self.cursor
         if cursor.at_kind("VAR", ahead=1) or cursor.at_kind("TYPE", ahead=1):
             return cursor.at_kind("TYPE", ahead=1) or cursor.at(":", ahead=2)

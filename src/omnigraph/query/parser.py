@@ -1,6 +1,6 @@
 """`.gq` text -> `ast.QueryFile`, or one `ParseError` that points at the mistake.  (text -> PARSER -> ast -> typecheck)
 
-Reads queries, patterns and statements; `parse_expressions` reads what stands inside them.
+Parses queries, patterns and statements; `parse_expressions` parses the expressions inside them.
 """
 
 from __future__ import annotations
@@ -292,7 +292,7 @@ class _QueryParser:
 
 
 class _Tail:
-    """What may follow `return`, in any order."""
+    """The clauses that may follow `return`, in any order."""
 
     having: tuple[ast.Expression, ...] = ()
     order: tuple[ast.OrderItem, ...] = ()

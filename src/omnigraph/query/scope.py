@@ -1,4 +1,4 @@
-"""Which variables a clause can see, and what the checker needs everywhere: the catalog, the parameters, the errors.
+"""Scopes of variables, and the shared state of the checker: the catalog, the parameters, the errors.
 
 A scope is a block of the pattern. Inner blocks see the variables around them; what an optional block binds is exported
 to the block around it, where it may be null.
@@ -41,7 +41,7 @@ class Scope:
         self.uses_outer = False
 
     def find(self, name: str) -> Variable | None:
-        """The variable of that name, here or around; remembers when it came from around."""
+        """Return the variable of that name, here or in an outer block; an outer one is recorded as used here."""
         found = self.variables.get(name) or self.exported.get(name)
         if found is None and self.parent is not None:
             found = self.parent.find(name)
@@ -53,19 +53,19 @@ class Scope:
         self.variables[variable.name] = variable
 
     def export(self, inner: Scope) -> None:
-        """Make the variables of an optional block visible here, as ones that may be null."""
+        """Make the variables of an optional block visible here, as nullable ones."""
         for each in (*inner.variables.values(), *inner.exported.values()):
             self.exported[each.name] = replace(each, optional=True)
 
     def names(self) -> Iterator[str]:
-        """Every name a user may write here."""
+        """Return every name that a query may use here."""
         yield from (name for name in (*self.variables, *self.exported) if not re.fullmatch(r"_\d*", name))
         if self.parent is not None:
             yield from self.parent.names()
 
 
 def name_hint(name: str, known: Iterable[str]) -> str:
-    """What may have been meant by an unknown name: the nearest one, else all there are."""
+    """Return a hint for an unknown name: the nearest one, else all names in scope."""
     names = sorted(set(known))
     close = nearest(name, names)
     if close is not None:
@@ -74,7 +74,7 @@ def name_hint(name: str, known: Iterable[str]) -> str:
 
 
 class Checks:
-    """What every part of the checker shares about one query."""
+    """The state that all parts of the checker share for one query."""
 
     def __init__(self, query: ast.Query, catalog: Catalog) -> None:
         self.query = query
@@ -84,7 +84,7 @@ class Checks:
         self._fresh = 0
 
     def fresh(self) -> str:
-        """A name for an anonymous variable: `_1`, `_2`, ..., none that the text uses."""
+        """Return a name for an anonymous variable: `_1`, `_2`, ..., none that the text uses."""
         while True:
             self._fresh += 1
             if f"_{self._fresh}" not in self._written:
@@ -96,7 +96,7 @@ class Checks:
         raise TypeCheckError(text, span=span, source=self.query.source, path=self.query.path, hint=hint, rule=rule)
 
     def variable_hint(self, name: str, scope: Scope | None) -> str:
-        """What to do about an unknown `$name`."""
+        """Return a hint for an unknown `$name`."""
         known = {*self.params, *(scope.names() if scope else ())}
         close = nearest(name, known)
         if close is not None:

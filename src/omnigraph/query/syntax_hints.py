@@ -1,6 +1,6 @@
-"""From a syntax error to a sentence and a hint: the classic slips of people who know other query languages.
+"""Explain syntax errors: detect the usual slips of users of other query languages, with a message and a hint.
 
-Each function looks at what the parser met and answers with a message and a hint, or None when it knows nothing better.
+Each function examines the token at the error and returns a message and a hint, or None when it has no better one.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _WORDS = {
 
 
 def foreign_character(text: str, offset: int) -> tuple[str, int, str]:
-    """The message, width and hint for a character that starts no token."""
+    """Return the message, width and hint for a character that starts no token."""
     character = text[offset]
     match character:
         case "#":
@@ -75,7 +75,7 @@ def foreign_character(text: str, offset: int) -> tuple[str, int, str]:
 
 
 def foreign_token(kind: str, text: str, follows: str) -> Slip | None:
-    """What a token means that is wrong in any place where it is not expected."""
+    """Explain a token that is wrong in any place where it is not expected."""
     if kind == "MARK":
         return _MARKS.get(text)
     if kind == "TYPE" and text.lower() in _KEYWORDS | set(_WORDS):
@@ -89,7 +89,7 @@ def foreign_token(kind: str, text: str, follows: str) -> Slip | None:
 
 
 def unknown_function(name: str) -> Slip:
-    """A call of something that is no function."""
+    """Explain a call of an unknown function."""
     lower = name.lower()
     others = {
         "exists": "a clause in `match` demands a match, `not { ... }` that there is none",
@@ -110,7 +110,7 @@ def unknown_function(name: str) -> Slip:
 
 
 def bare_word(word: str, follows: str, then: str) -> Slip:
-    """A word where a value should stand."""
+    """Explain a bare word in the place of a value."""
     if follows == ".":
         return f"`{word}` is not a variable", f"variables start with `$`: write `${word}.{then}`"
     variable = word[:1].lower() + word[1:]

@@ -44,7 +44,7 @@ from omnigraph.schema.catalog import Catalog
 
 @dataclass(frozen=True, slots=True)
 class CheckedQuery:
-    """A read whose every name and type is known."""
+    """A read in which every name and type is resolved."""
 
     query: ast.Query
     params: tuple[ir.ParamDecl, ...]
@@ -55,7 +55,7 @@ class CheckedQuery:
 
 @dataclass(frozen=True, slots=True)
 class CheckedMutation:
-    """A write whose every name and type is known."""
+    """A write in which every name and type is resolved."""
 
     query: ast.Query
     params: tuple[ir.ParamDecl, ...]

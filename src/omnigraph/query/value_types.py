@@ -1,7 +1,8 @@
-"""The type rules of values: which types meet, what a literal becomes, what arithmetic yields. (typecheck's rulebook)
+"""The type rules of values: comparable types, types of literals, types of arithmetic. (typecheck's rulebook)
 
-Numbers of any two types may meet; all else must be of one scalar type. A literal takes the type of the property it
-meets whenever that loses nothing, so executors seldom convert; otherwise both sides are promoted to a common type.
+Numbers of any two types are comparable; all other values must be of one scalar type. A literal takes the type of the
+property that it is compared with whenever that loses nothing, so executors seldom convert; otherwise both sides are
+promoted to a common type.
 """
 
 from __future__ import annotations
@@ -27,44 +28,44 @@ _UNSIGNED = frozenset({Scalar.U32, Scalar.U64})
 
 
 def value(written: PropertyType) -> ir.ExprType:
-    """The expression type of a property type."""
+    """Return the expression type of a property type."""
     return ir.ExprType(written)
 
 
 def nullable(written: ir.ExprType, is_nullable: bool) -> ir.ExprType:
-    """The same type, null allowed as told."""
+    """Return the same type with the given nullability."""
     if written.value is None:
         return replace(written, optional=is_nullable)
     return ir.ExprType(replace(written.value, nullable=is_nullable))
 
 
 def is_scalar(written: ir.ExprType) -> bool:
-    """Whether this is one plain value: no list, no vector, no blob, no node."""
+    """Return whether this is one plain value: no list, no vector, no blob, no node."""
     return written.value is not None and written.value.is_plain_scalar
 
 
 def is_text(written: ir.ExprType) -> bool:
-    """Whether this is a String or an enum value."""
+    """Return whether this is a String or an enum value."""
     return is_scalar(written) and written.value is not None and written.value.scalar is Scalar.STRING
 
 
 def is_number(written: ir.ExprType) -> bool:
-    """Whether this is one number."""
+    """Return whether this is one number."""
     return written.value is not None and written.value.is_numeric
 
 
 def is_list(written: ir.ExprType) -> bool:
-    """Whether this is a list (a vector is not)."""
+    """Return whether this is a list (a vector is not)."""
     return written.value is not None and written.value.is_list
 
 
 def scalars_meet(left: Scalar, right: Scalar) -> bool:
-    """Whether values of two scalar types can be compared or assigned."""
+    """Return whether values of two scalar types can be compared or assigned."""
     return left is right or (left in NUMERICS and right in NUMERICS)
 
 
 def scalar_of(constant: Any) -> Scalar:
-    """The type a literal has by itself."""
+    """Return the scalar type of a literal on its own."""
     match constant:
         case bool():
             return Scalar.BOOL
@@ -81,9 +82,9 @@ def scalar_of(constant: Any) -> Scalar:
 
 
 def fold_literals(expr: ir.Expr, other: ir.ExprType) -> ir.Expr:
-    """A literal in the scalar type of the other side, if that loses nothing; anything else unchanged.
+    """Convert a literal to the scalar type of the other side, if that loses nothing; return any other unchanged.
 
-    A fraction against an F32 is rounded to F32: `0.1` finds the F32 values written as 0.1.
+    A fraction compared with an F32 is rounded to F32: `0.1` finds the F32 values written as 0.1.
     """
     if not isinstance(expr, ir.Const) or expr.type.value is None or other.value is None:
         return expr
@@ -97,7 +98,7 @@ def fold_literals(expr: ir.Expr, other: ir.ExprType) -> ir.Expr:
 
 
 def folded_value(constant: Any, target: Scalar) -> Any | None:
-    """One literal value in a scalar type; None when it does not fit."""
+    """Return one literal value in a scalar type; None when it does not fit."""
     if target not in NUMERICS or isinstance(constant, bool) or not isinstance(constant, int | float):
         return constant if scalar_of(constant) is target else None
     if target in INTEGERS:
@@ -109,7 +110,7 @@ def folded_value(constant: Any, target: Scalar) -> Any | None:
 
 
 def single(number: float) -> float | None:
-    """The nearest F32; None when it is out of range.
+    """Return the nearest F32; None when it is out of range.
 
     >>> single(0.5), single(1e300)
     (0.5, None)
@@ -121,7 +122,7 @@ def single(number: float) -> float | None:
 
 
 def arithmetic(left: ir.Expr, right: ir.Expr) -> ir.ExprType:
-    """The type of an arithmetic result: F64 with a fraction, U64 among unsigned ones, I64 otherwise."""
+    """Return the type of an arithmetic result: F64 with a fraction, U64 among unsigned ones, I64 otherwise."""
     kinds = [each.type.value.scalar for each in (left, right) if each.type.value is not None]
     may_be_null = left.type.nullable or right.type.nullable
     if any(kind in FLOATS for kind in kinds):
@@ -140,7 +141,7 @@ def _is_unsigned(expr: ir.Expr) -> bool:
 
 
 def unify(types: list[PropertyType]) -> PropertyType | None:
-    """The one type of a property that several node or edge types have; None when they disagree."""
+    """Return the one type of a property that several node or edge types have; None when they disagree."""
     first = types[0]
     may_be_null = any(each.nullable for each in types)
     plain = {replace(each, nullable=False) for each in types}

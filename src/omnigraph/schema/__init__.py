@@ -1,6 +1,6 @@
 """The `.pg` schema language: text in, `Catalog` out. (text -> parser -> ast -> checks -> catalog)
 
-What reads text is loaded when it is first used: tasks have catalogs, and no need of a grammar.
+The parser is imported on first use: tasks receive catalogs and do not load the grammar.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public name from the module it lives in."""
+    """Import a public name from its module."""
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""A schema text with more properties. Comments and layout stay: the lines are put at the end of the body of a type."""
+"""Add properties to a schema text. Comments and layout stay: the new lines go at the end of the body of a type."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PROPERTY_NAME = re.compile(r"[a-z_][A-Za-z0-9_]*")
 
 
 def with_properties(text: str, added: Mapping[tuple[str, str], Mapping[str, PropertyType]]) -> str:
-    """The text with properties added to types, which are named by their kind (`node`, `edge`) and name.
+    """Return the text with properties added to types, which are named by their kind (`node`, `edge`) and name.
 
     >>> from omnigraph.datatypes import Scalar
     >>> since = {"since": PropertyType(Scalar.DATE, nullable=True)}
@@ -36,7 +36,7 @@ def with_properties(text: str, added: Mapping[tuple[str, str], Mapping[str, Prop
 
 
 def _offset(text: str, declaration: ast.Declaration) -> int:
-    """Where a declaration begins."""
+    """Return the offset at which a declaration begins."""
     lines = text.split("\n")
     return sum(len(line) + 1 for line in lines[: declaration.span.line - 1]) + declaration.span.column - 1
 

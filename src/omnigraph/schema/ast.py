@@ -1,6 +1,6 @@
-"""What a `.pg` text says, declaration by declaration, with the place of every name. (text -> parser -> AST -> catalog)
+"""The parsed form of a `.pg` text, declaration by declaration, with places.      (text -> parser -> AST -> catalog)
 
-Nodes are frozen and hold what was written, not what it means: injected properties, implied indexes and sorted enum
+Nodes are frozen and hold the text as written, not its meaning: injected properties, implied indexes and sorted enum
 values appear in the catalog only.
 """
 
@@ -124,7 +124,7 @@ Declaration = InterfaceDecl | NodeDecl | EdgeDecl
 
 @dataclass(frozen=True, slots=True)
 class SchemaFile:
-    """One parsed text. `source` and `path` travel along so that later errors can quote the line."""
+    """One parsed text. `source` and `path` are kept so that later errors can quote the line."""
 
     declarations: tuple[Declaration, ...]
     source: str

@@ -1,8 +1,8 @@
 """The accepted schema: types, stable ids, physical columns.                    (text -> parser -> ast -> CATALOG)
 
 A `Catalog` is built once from a checked schema and never edited. Ids come from the injected `mint`, so the package
-itself stays without clock and randomness. Two hashes name a catalog: `shape_hash` what it
-means, `contract_hash` its very ids.
+itself stays without clock and randomness. Two hashes identify a catalog: `shape_hash` its meaning, `contract_hash` its
+ids as well.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ __all__ = [
 ]
 
 Mint = Callable[[], str]
-"""Gives a fresh ULID at every call."""
+"""Returns a new ULID at every call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +64,13 @@ class Catalog:
     interfaces: Mapping[str, InterfaceType]
 
     def node(self, name: str) -> NodeType:
-        """The node type of that name."""
+        """Return the node type of that name."""
         if name in self.nodes:
             return self.nodes[name]
         raise TypeNotFound(f"there is no node type `{name}`", hint=self._hint(name, self.nodes))
 
     def edge(self, name: str) -> EdgeType:
-        """The edge type of that name; case is ignored, so `knows` finds `Knows`."""
+        """Return the edge type of that name; case is ignored, so `knows` finds `Knows`."""
         if name in self.edges:
             return self.edges[name]
         for each in self.edges.values():
@@ -79,17 +79,17 @@ class Catalog:
         raise TypeNotFound(f"there is no edge type `{name}`", hint=self._hint(name, self.edges))
 
     def interface(self, name: str) -> InterfaceType:
-        """The interface of that name."""
+        """Return the interface of that name."""
         if name in self.interfaces:
             return self.interfaces[name]
         raise TypeNotFound(f"there is no interface `{name}`", hint=self._hint(name, self.interfaces))
 
     def implementers(self, interface: str) -> tuple[NodeType, ...]:
-        """The node types that implement an interface, by name."""
+        """Return the node types that implement an interface, by name."""
         return tuple(each for each in self.nodes.values() if interface in each.implements)
 
     def entity(self, name: str) -> EntityType:
-        """The node type, or else the edge type, of that name; `node:Person` and `edge:Knows` say which."""
+        """Return the node type, or else the edge type, of a name; `node:Person` and `edge:Knows` are unambiguous."""
         kind, colon, rest = name.partition(":")
         if colon and kind in ("node", "edge"):
             return self.node(rest) if kind == "node" else self.edge(rest)
@@ -101,7 +101,7 @@ class Catalog:
         raise TypeNotFound(f"there is no node type and no edge type `{name}`", hint=hint)
 
     def type_of(self, table_key: str) -> EntityType:
-        """The type behind `node:Person` or `edge:Knows`."""
+        """Return the type of `node:Person` or `edge:Knows`."""
         kind, _, name = table_key.partition(":")
         if kind == "node" and name in self.nodes:
             return self.nodes[name]
@@ -112,23 +112,23 @@ class Catalog:
 
     @property
     def entity_types(self) -> Iterator[EntityType]:
-        """Node types, then edge types, each by name."""
+        """Return node types, then edge types, each by name."""
         yield from (self.nodes[name] for name in sorted(self.nodes))
         yield from (self.edges[name] for name in sorted(self.edges))
 
     @property
     def shape_hash(self) -> str:
-        """The hash of what the schema means: no ids, no order, no comments, no rename hints."""
+        """Return the hash of the schema's meaning: no ids, no order, no comments, no rename hints."""
         body = self.to_json()
         return codec.sha256({kind: [codec.shape(each) for each in body[kind]] for kind in sorted(body)})
 
     @property
     def contract_hash(self) -> str:
-        """The hash of everything, ids included."""
+        """Return the hash of the whole contract, ids included."""
         return codec.sha256(self.to_json())
 
     def to_json(self) -> dict[str, Any]:
-        """The catalog as JSON values."""
+        """Return the catalog as JSON values."""
         return {
             "nodes": [codec.node_to_json(self.nodes[name]) for name in sorted(self.nodes)],
             "edges": [codec.edge_to_json(self.edges[name]) for name in sorted(self.edges)],
@@ -137,7 +137,7 @@ class Catalog:
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Catalog:
-        """The catalog that `to_json` wrote. Nothing is checked again: what was accepted stays readable."""
+        """Decode the output of `to_json`. Rules are not checked again: an accepted schema stays readable."""
         nodes = (codec.node_from_json(each) for each in body["nodes"])
         edges = (codec.edge_from_json(each) for each in body["edges"])
         interfaces = (codec.interface_from_json(each) for each in body["interfaces"])
@@ -163,7 +163,7 @@ def compile_schema(text: str, mint: Mint, path: str | None = None) -> Catalog:
     >>> catalog.node("Person").key
     ('name',)
     """
-    from omnigraph.schema.parser import parse_schema  # with a grammar that no reader of stored schemas needs
+    from omnigraph.schema.parser import parse_schema  # imports a grammar that readers of stored schemas do not need
 
     return build_catalog(parse_schema(text, path), mint)
 
@@ -249,7 +249,7 @@ def _property(declaration: ast.PropertyDecl, property_id: str) -> Property:
 
 
 def _groups(declaration: ast.Declaration, properties: tuple[ast.PropertyDecl, ...]) -> dict[str, Any]:
-    """Keys, uniques and indexes. At birth property ids sort like names, so name order is property-id order."""
+    """Return keys, uniques and indexes. In a new graph name order is property-id order: ids sort like names."""
     key: tuple[str, ...] = ()
     uniques: set[tuple[str, ...]] = set()
     indexes: dict[tuple[str, ...], str | None] = {}

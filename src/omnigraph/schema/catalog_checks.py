@@ -1,7 +1,7 @@
-"""Whether a catalog that was read from a store can be used: names that are names, references that lead somewhere.
+"""Check that a catalog read from a store is usable: its names are valid, its references resolve.
 
-What a schema text is checked for is not checked again: rules may change, and what was accepted stays readable. This is
-about catalogs that no omnigraph has written. A type name, for one, becomes the name of a file.
+The rules of schema texts are not checked again: they may change, and an accepted schema stays readable. These checks
+protect against catalogs that OmniGraph did not write. A type name, for one, becomes the name of a file.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ID = re.compile(r"[0-9A-Za-z]{1,64}")
 
 
 def require_sound(catalog: Catalog) -> None:
-    """Raise a ValueError or TypeError about the first thing that no compiled schema has."""
+    """Raise a ValueError or TypeError for the first thing that no compiled schema contains."""
     for interface in catalog.interfaces.values():
         _require(interface.name, _TYPE, "the name of an interface")
         _require_owner(interface, ())

@@ -1,4 +1,4 @@
-"""What a type may say of its properties: keys, uniqueness, indexes, ranges, patterns, embed sources."""
+"""Check the constraints of one type: keys, uniqueness, indexes, ranges, patterns, embed sources."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Properties = Mapping[str, ast.PropertyDecl]
 
 
 def check_constraints(report: Report, declaration: ast.Declaration, properties: tuple[ast.PropertyDecl, ...]) -> None:
-    """Check everything that needs the whole type; `properties` counts the injected ones in."""
+    """Check all constraints of a type; `properties` includes the injected ones."""
     known = {each.name.text: each for each in properties}
     if isinstance(declaration, ast.InterfaceDecl) and declaration.constraints:
         for annotation in declaration.constraints:
@@ -71,9 +71,9 @@ def _has_names_only(report: Report, declaration: ast.Declaration, group: Group) 
 
 
 def _check_fit(report: Report, group: Group, each: ast.PropertyDecl) -> None:
-    """Which types may stand in a key, a unique group or an index."""
+    """Check the types of properties in a key, a unique group or an index."""
     kind, name, written = group.kind, each.name.text, each.type
-    # The property form points at the annotation, the body form at the name inside it.
+    # The error points at the annotation in the property form, at the name inside it in the body form.
     span = group.span if group.on_property else next(n.span for n in group.names if n.text == name)
     if kind == "index":
         if written.scalar is Scalar.BLOB or (written.is_list and group.on_property):
@@ -145,7 +145,7 @@ def _check_pattern(report: Report, name: ast.Name, each: ast.PropertyDecl, rule:
         report.add("`@check` needs a pattern in double quotes", rule.span, hint)
         return
     try:
-        # The engine that will run the pattern also decides whether it is one.
+        # The engine that evaluates the pattern also validates it.
         pc.match_substring_regex(pa.array([""]), rule.value)
     except pa.ArrowInvalid as problem:
         reason = str(problem).removeprefix("Invalid regular expression: ")

@@ -1,4 +1,4 @@
-"""What one property may say, seen alone: its name, its type and the annotations behind it.     (part of CHECKS)"""
+"""Check one property alone: its name, its type and the annotations behind it.               (part of CHECKS)"""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def check_property(report: Report, each: ast.PropertyDecl, owner: ast.Declaratio
 
 
 def check_text_annotation(report: Report, annotation: ast.Annotation) -> None:
-    """`@description`, `@instruction` and `@rename_from` take one non-blank text and nothing else."""
+    """Check `@description`, `@instruction` and `@rename_from`: one non-blank text and nothing else."""
     example = '"OldName"' if annotation.name == "rename_from" else '"..."'
     hint = f"write `@{annotation.name}({example})`"
     value = text_value(annotation)
@@ -38,7 +38,7 @@ def check_text_annotation(report: Report, annotation: ast.Annotation) -> None:
 
 
 def check_unknown(report: Report, annotation: ast.Annotation) -> None:
-    """An annotation without meaning takes one value and then `name=value` pairs; it is kept as written."""
+    """Check an unknown annotation: one value, then `name=value` pairs; it is kept as written."""
     close = nearest(annotation.name, KNOWN_ANNOTATIONS)
     hint = f"did you mean `@{close}`?" if close else "one value, then `name=value` pairs"
     arguments = annotation.arguments or ()
@@ -160,7 +160,7 @@ def _default_example(type_: PropertyType) -> str:
 
 
 def _check_embed(report: Report, each: ast.PropertyDecl, annotation: ast.Annotation, owner: ast.Declaration) -> None:
-    """All but the source, which may come from an interface: `check_constraints` looks for it."""
+    """Check `@embed` except its source, which may come from an interface and which `check_constraints` checks."""
     hint = 'write `@embed("text_property")`'
     if isinstance(owner, ast.EdgeDecl):
         report.add("`@embed` is for node properties only", annotation.span, "put the vector on a node type")

@@ -1,7 +1,7 @@
-"""What a schema may not say: names, endpoints, interfaces and headers.               (ast -> CHECKS -> catalog)
+"""Semantic checks of a parsed schema: names, endpoints, interfaces and headers.           (ast -> CHECKS -> catalog)
 
 `check_schema` walks the file once and reports every error it finds. Properties and constraints have a module each:
-`check_properties` for one property seen alone, `check_constraints` for what a type says about several.
+`check_properties` for one property alone, `check_constraints` for constraints over several.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MAX_CARDINALITY = 2**32 - 1
 
 
 def check_schema(schema: ast.SchemaFile) -> tuple[SchemaError, ...]:
-    """All semantic errors of a parsed schema, in the order of the text."""
+    """Return all semantic errors of a parsed schema, in the order of the text."""
     report = Report(schema)
     _check_names(report, schema)
     interfaces: dict[str, ast.InterfaceDecl] = {}
@@ -44,7 +44,7 @@ def _check_names(report: Report, schema: ast.SchemaFile) -> None:
     for interface in schema.interfaces:
         node = nodes.get(interface.name.text)
         if node is not None:
-            # Queries name both in one place (`$x: Name`), so one name must mean one of them.
+            # Queries use one namespace for both (`$x: Name`), so a name must be unique among them.
             later, first = sorted((interface.name, node), key=lambda n: (n.span.line, n.span.column), reverse=True)
             message = f"`{node.text}` is both a node type and an interface (also line {first.span.line})"
             report.add(message, later.span, "rename one of them")
@@ -152,7 +152,7 @@ def _meaning(each: ast.PropertyDecl) -> tuple[object, ...]:
         for a in each.annotations
         if a.name != "rename_from"
     ]
-    # By text: the values inside may be of types that have no order between them.
+    # By text: values of different types have no common order.
     return (_type_meaning(each), tuple(sorted(notes, key=repr)))
 
 

@@ -1,4 +1,4 @@
-"""Catalog types as plain JSON values and back, and the id-free shape that schema hashes are taken of.
+"""Catalog types as plain JSON values and back, and the id-free shape that schema hashes are computed from.
 
 `to_json` keeps everything, ids and columns included, and `from_json` gives an equal value. A shape keeps only the
 meaning: two texts that differ in order, comments, formatting or rename hints have one shape.
@@ -31,12 +31,12 @@ Json = dict[str, Any]
 
 
 def canonical_json(value: Any) -> str:
-    """One text per value: sorted keys, no blanks."""
+    """Return one text per value: sorted keys, no blanks."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def sha256(value: Any) -> str:
-    """The hash of a JSON value's canonical text, in hex."""
+    """Return the hash of a JSON value's canonical text, in hex."""
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()
 
 
@@ -179,7 +179,7 @@ def _default_from_json(type_: PropertyType, value: Any) -> Any:
         return dt.date.fromisoformat(value)
     if type_.scalar is Scalar.DATETIME:
         return utc(value)
-    # JSON has one kind of number: a writer in another language may have turned 2.0 into 2.
+    # JSON has one kind of number: a writer in another language may have written 2.0 as 2.
     return float(value) if type_.scalar in (Scalar.F32, Scalar.F64) else value
 
 
@@ -217,13 +217,13 @@ _NO_MEANING = ("type_id", "property_id", "column", "hidden")
 
 
 def shape(body: Mapping[str, Any]) -> Json:
-    """What a type's JSON means: ids, columns and dropped properties removed, all whose order says nothing sorted."""
+    """Reduce a type's JSON to its meaning: ids, columns and dropped properties removed, unordered parts sorted."""
     kept = {name: value for name, value in body.items() if name not in _NO_MEANING}
     for name, value in kept.items():
         if name == "properties":
             kept[name] = sorted((shape(each) for each in value), key=lambda each: str(each["name"]))
         elif name in ("key", "implements"):
-            # A key is stored in property-id order, which a rename leaves alone and a fresh compile would not.
+            # A key is stored in property-id order, which a rename keeps and a new compile may not.
             kept[name] = sorted(value)
         elif name == "uniques":
             kept[name] = sorted(sorted(group) for group in value)

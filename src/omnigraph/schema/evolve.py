@@ -1,8 +1,8 @@
-"""From an accepted schema to a new text: which steps lead there, and the catalog after them.
+"""Compute the steps from an accepted schema to a new text, and the catalog after them.
 
 Types and properties keep their identity by name, or by `@rename_from` where the name is new. Identity decides what is
 carried over. What was dropped softly and is declared again, of the same shape, is restored with its rows, unless it is
-asked for afresh. Pure: what a graph still holds is asked of `Kept`, and data is looked at by the apply.
+named in `fresh`. Pure: `Kept` provides the dropped rows of a graph, and the apply reads data.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _DIGEST_LENGTH = 16
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """The way from one catalog to another. `source` is the text of the new one.
+    """The change from one catalog to another. `source` is the text of the new one.
 
     `restored` are types that come back, by id, as they were when they were dropped.
     """
@@ -49,7 +49,7 @@ class Migration:
 
     @property
     def supported(self) -> bool:
-        """True when every step can be taken."""
+        """Return whether every step can be applied."""
         return all(step.is_supported for step in self.steps)
 
     def digest(self, base: str) -> str:
@@ -58,17 +58,17 @@ class Migration:
         return codec.sha256(body)[:_DIGEST_LENGTH]
 
     def is_same_change(self, other: Migration) -> bool:
-        """Whether both take the same steps, from types that are the same, although their schemas may differ."""
+        """Return whether both take the same steps from equal types, although their schemas may differ."""
         return [s.identity for s in self.steps] == [s.identity for s in other.steps] and self._touched == other._touched
 
     @property
     def _touched(self) -> list[EntityType]:
-        """The types, as they were, that the steps are about."""
+        """Return the types that the steps change, as they were."""
         about = {step.fields.get(name) for step in self.steps for name in ("name", "type_name", "from")}
         return [each for each in self.before.entity_types if each.name in about]
 
     def pairs(self) -> Iterator[tuple[EntityType | None, EntityType | None]]:
-        """Every type before and after, matched by identity."""
+        """Return every type before and after, matched by identity."""
         old = {t.type_id: t for t in self.before.entity_types}
         new = {t.type_id: t for t in self.after.entity_types}
         for type_id in {**new, **old}:
@@ -79,7 +79,7 @@ def plan_migration(
     current: Catalog, text: str, mint: Mint, path: str | None = None, *,
     options: MigrationOptions = _DEFAULTS, kept: Kept = _NOTHING,
 ) -> Migration:  # fmt: skip
-    """Compare a schema text with the accepted catalog. Raises for a text that is wrong in itself."""
+    """Compare a schema text with the accepted catalog. Raises `SchemaError` for an invalid text."""
     wanted = compile_schema(text, mint, path)
     if not (wanted.nodes or wanted.edges or wanted.interfaces):
         raise SchemaError("the schema declares no type", path=path, hint="check that this is the file you meant")
@@ -98,7 +98,7 @@ def plan_migration(
 
 
 def _matches(kind: str, old: Mapping[str, EntityType], new: Mapping[str, EntityType]) -> dict[str, str]:
-    """New name -> old name of every type that is carried over. The name itself beats a hint."""
+    """Map new name to old name for every type that is carried over. An equal name takes precedence over a hint."""
     matched = {name: name for name in new if name in old}
     used = set(matched.values())
     for name, each in new.items():
@@ -115,7 +115,7 @@ def _matches(kind: str, old: Mapping[str, EntityType], new: Mapping[str, EntityT
 
 
 class _Planner:
-    """One comparison: what is asked for, what the graph still holds, and what comes back."""
+    """One comparison: the options, the dropped rows of the graph, and the restored types."""
 
     def __init__(self, mint: Mint, options: MigrationOptions, kept: Kept) -> None:
         self._mint = mint
@@ -127,7 +127,7 @@ class _Planner:
     def evolve(
         self, kind: str, old: Mapping[str, E], new: Mapping[str, E], matched: Mapping[str, str]
     ) -> tuple[dict[str, E], list[Step]]:
-        """The types after the change, and the steps."""
+        """Return the types after the change, and the steps."""
         result: dict[str, E] = {}
         found: list[Step] = []
         for name, each in sorted(new.items()):
@@ -141,7 +141,7 @@ class _Planner:
         return result, found
 
     def _add_type(self, kind: str, new: E) -> tuple[E, list[Step]]:
-        """A type of a new name: restored when one of that name and shape was dropped, otherwise with an empty table."""
+        """Add a type of a new name: restored when one of that name and shape was dropped, otherwise empty."""
         _refuse_borrowed_identity(new)
         shown = {"type_kind": kind, "name": new.name}
         dropped = None if new.name in self._options.fresh else self._kept.dropped_type(new.table_key)
@@ -193,7 +193,7 @@ def _same_key(old: EntityType, new: EntityType, names: Mapping[str, str]) -> boo
 
 
 def _ordered(new: EntityType, properties: tuple[Property, ...]) -> tuple[tuple[str, ...], ...]:
-    """Unique groups with their members in the order of property ids, ends of edges first."""
+    """Return unique groups with their members in the order of property ids, ends of edges first."""
     ids = {p.name: p.property_id for p in properties}
     groups = (tuple(sorted(group, key=lambda n: (n not in ("src", "dst"), ids.get(n, ""), n))) for group in new.uniques)
     return tuple(sorted(groups))

@@ -1,4 +1,4 @@
-"""The constraints of one type, before and after. What is added is checked against the data when it is applied."""
+"""Compare the constraints of one type before and after. Added ones are checked against the data on apply."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Names = Mapping[str, str]
 
 
 def constraint_steps(kind: str, old: EntityType, new: EntityType, names: Names) -> Iterator[Step]:
-    """Steps for keys, uniques, ranges, checks, cardinality and indexes. `names`: old property name -> new one."""
+    """Return the steps for keys, uniques, ranges, checks, cardinality and indexes. `names` maps old names to new."""
     if {names.get(n, n) for n in old.key} != set(new.key):
         yield unsupported_steps(new.table_key, "@key cannot change: it is what entities are known by")
     kept = {p.name for p in old.properties if p.name in names}
@@ -26,7 +26,7 @@ def constraint_steps(kind: str, old: EntityType, new: EntityType, names: Names) 
 
 
 def added_constraints(old: EntityType, new: EntityType) -> EntityType:
-    """The new type with only those constraints that the old one did not have: what has to be checked on its rows."""
+    """Return the new type with only the constraints that the old one did not have, to be checked on its rows."""
     by_id = {p.property_id: p.name for p in new.properties}
     names = {p.name: by_id[p.property_id] for p in old.properties if p.property_id in by_id}
     known = {text for text, _ in _texts(old, lambda n: names.get(n, n), set(names))}
@@ -42,13 +42,13 @@ def added_constraints(old: EntityType, new: EntityType) -> EntityType:
 
 
 def without_constraints(entity: EntityType) -> EntityType:
-    """The type with nothing to check on its rows."""
+    """Return the type without constraints that are checked on rows."""
     bare = replace(entity, uniques=(), ranges=(), checks=())
     return replace(bare, cardinality=Cardinality()) if isinstance(bare, EdgeType) else bare
 
 
 def joined_constraints(entity: EntityType, several: Iterable[EntityType]) -> EntityType:
-    """The type with those constraints that any of the given ones has."""
+    """Return the type with the constraints that any of the given ones has."""
     joined = without_constraints(entity)
     for each in several:
         joined = replace(
@@ -63,7 +63,7 @@ def joined_constraints(entity: EntityType, several: Iterable[EntityType]) -> Ent
 
 
 def _texts(each: EntityType, named: Callable[[str], str], kept: set[str] | None) -> Iterator[tuple[str, str]]:
-    """Every constraint as it is written, in the names of the new type. Those of dropped properties go with them."""
+    """Return every constraint as text, in the names of the new type, without those of dropped properties."""
 
     def lives(properties: Iterable[str]) -> bool:
         return kept is None or all(n in kept or n in ("src", "dst") for n in properties)

@@ -1,4 +1,4 @@
-"""The properties of one type, before and after: carried over, renamed, widened, added, restored or dropped."""
+"""Compare the properties of one type before and after: carried over, renamed, widened, added, restored or dropped."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WIDER = {Scalar.I32: (Scalar.I64,), Scalar.U32: (Scalar.U64, Scalar.I64), Scalar
 
 @dataclass(frozen=True, slots=True)
 class ChangedProperties:
-    """The properties after a change, those that are hidden then, old names -> new names of those carried over."""
+    """The properties after a change, those hidden by it, and old names -> new names of those carried over."""
 
     properties: tuple[Property, ...]
     hidden: tuple[Property, ...]
@@ -48,7 +48,7 @@ def evolve_properties(
             continue
         was, own = restored
         back.add(was.property_id)
-        # The hidden column takes nulls. Where none may be, and in another type, its values are copied.
+        # The hidden column is nullable. A required property, or one of another type, gets a copy of its values.
         is_copied = not prop.type.nullable or _is_rewritten(was.type, prop.type)
         column = later_column(prop.name, mint()) if is_copied else was.column
         result.append(replace(prop, property_id=was.property_id, column=column))
@@ -73,7 +73,7 @@ def _named(entity: EntityType, prop: Property, names: Collection[str]) -> bool:
 def _restored(
     kind: str, old: EntityType, new: EntityType, prop: Property, options: MigrationOptions, kept: Kept
 ) -> tuple[Property, list[Step]] | None:
-    """The property of that name that was dropped last, when its values can be values of the new one; and the steps."""
+    """Restore the property of that name that was dropped last, if its values fit the new type; return it and steps."""
     held = next((p for p in reversed(old.hidden) if p.name == prop.name), None)
     if held is None or _named(new, prop, options.fresh) or (held.type.nullable and not prop.type.nullable):
         return None
@@ -148,7 +148,7 @@ def _texts(changed: Mapping[str, object]) -> dict[str, object]:
 
 
 def _embed(prop: Property, owner: EntityType, names: Mapping[str, str] | None = None) -> object:
-    """What a vector is computed from, by identity where a rename moved the source's name."""
+    """Return the source and the model of a vector's `@embed`, the source by its name before a rename."""
     if prop.embed is None:
         return None
     source = next((p for p in owner.properties if p.name == prop.embed.source), None)
@@ -177,7 +177,7 @@ def _type_steps(
 
 
 def _added_values(was: PropertyType, now: PropertyType) -> tuple[str, ...] | None:
-    """The values that an enum gained; None when this is no widening of an enum."""
+    """Return the values added to an enum; None when the change is not a widening of an enum."""
     if was.values is None or now.values is None or was.is_list != now.is_list:
         return None
     if not set(was.values) <= set(now.values) or (was.nullable and not now.nullable):
@@ -186,7 +186,7 @@ def _added_values(was: PropertyType, now: PropertyType) -> tuple[str, ...] | Non
 
 
 def _is_wider(was: PropertyType, now: PropertyType) -> bool:
-    """Every value of the one is a value of the other."""
+    """Return whether every value of the one type is a value of the other."""
     if was.nullable and not now.nullable:
         return False
     if was.is_list != now.is_list or was.dimension != now.dimension or was.values != now.values:
@@ -195,5 +195,5 @@ def _is_wider(was: PropertyType, now: PropertyType) -> bool:
 
 
 def _is_rewritten(was: PropertyType, now: PropertyType) -> bool:
-    """Whether a change of type needs a column of its own: another Arrow type does, more nulls or values do not."""
+    """Return whether a change of type needs a new column: another Arrow type does, more nulls or values do not."""
     return bool(was.to_arrow() != now.to_arrow())

@@ -1,4 +1,4 @@
-"""The canonical text of a schema: `ast.SchemaFile -> text` and `Catalog -> text`, the way back of the parser.
+"""The canonical text of a schema: `ast.SchemaFile -> text` and `Catalog -> text`, the inverse of the parser.
 
 One member a line, properties before constraints, four spaces, a blank line between declarations. Comments are no part
 of the ast and do not survive. A formatted text compiles to the same catalog as its source.
@@ -148,7 +148,7 @@ def _notes(owner: InterfaceType | NodeType | EdgeType, each: Property) -> Iterat
 
 
 def _composites(entity: NodeType | EdgeType) -> Iterator[ast.Annotation]:
-    """The groups that cannot be written on one property: several members, or an endpoint."""
+    """Return the groups that cannot be written on one property: several members, or an endpoint."""
     own = {(each.name,) for each in entity.properties}
     # A list may be indexed in the body form only.
     lists = {(each.name,) for each in entity.properties if each.type.is_list}

@@ -1,10 +1,10 @@
 """The grammar of `.pg` schemas: its rules in EBNF and its tokens.               (text -> GRAMMAR -> parser -> ast)
 
-`parser` follows `GRAMMAR` rule by rule. It accepts a little more than the language: any annotation anywhere, any word
-as a type. `parser` and `checks` refuse the rest with errors that name the mistake.
+`parser` follows `GRAMMAR` rule by rule. It accepts slightly more than the language: any annotation anywhere, any word
+as a type. `parser` and `checks` refuse the difference with specific errors.
 
-Annotations are members of a body in their own right; `parser` hangs them on the property they follow. That keeps
-`name: String @unique` (about `name`) and `name: String @unique(a, b)` (about the type) apart without lookahead.
+Annotations are separate members of a body; `parser` attaches them to the property before them. That distinguishes
+`name: String @unique` (about `name`) and `name: String @unique(a, b)` (about the type) without lookahead.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ TOKEN = re.compile(
     """,
     re.VERBOSE,
 )
-# A capital may follow a keyword at once: `nodePerson` is two words, `nodes` is not one of ours.
+# A capital may follow a keyword directly: `nodePerson` is two words, `nodes` is no keyword.
 KEYWORDS = {word: re.compile(rf"{word}(?![a-z0-9_])") for word in ("interface", "node", "edge", "implements")}
 ENUM_VALUE = re.compile(r"[A-Za-z0-9_-]+")
 DIMENSION = re.compile(r"[0-9]+")

@@ -1,7 +1,7 @@
-"""Entity ids that follow from a key: equal keys give equal ids, on every branch and in every process.
+"""Entity ids derived from keys: equal keys give equal ids, on every branch and in every process.
 
 A key of one property is its canonical text; a key of several is the compact JSON array of their texts, in property-id
-order. An edge key starts with the ids of both endpoints. The row forms and the column forms agree on every value.
+order. An edge key starts with the ids of both endpoints. The functions for rows and for columns agree on every value.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from omnigraph.schema.names import ENDPOINTS
 _ENDPOINT_TYPE = PropertyType(Scalar.STRING)
 
 IdValue = str | int | float | bool | dt.date
-"""How callers name an entity: by its id, or by the value of the key that its id is derived from."""
+"""The name of an entity in a call: its id, or the value of the key that its id is derived from."""
 
-# What JSON must escape; texts without it can be joined as columns instead of row by row.
+# The characters that JSON escapes; texts without them can be joined as columns instead of row by row.
 _NEEDS_ESCAPE = r'["\\\x00-\x1f]'
 
 
 def node_id(node_type: NodeType, row: Mapping[str, Any]) -> str:
-    """The id of a keyed node from its row, by public property names.
+    """Return the id of a keyed node from its row, by public property names.
 
     `@key(tenant, slot)` with acme and 7 gives `["7","acme"]`.
     """
@@ -39,12 +39,12 @@ def node_id(node_type: NodeType, row: Mapping[str, Any]) -> str:
 
 
 def edge_key_id(edge_type: EdgeType, src: str, dst: str, row: Mapping[str, Any]) -> str:
-    """The id of a keyed edge from its endpoints' ids and its row."""
+    """Return the id of a keyed edge from its endpoints' ids and its row."""
     return _row_id(edge_type, {**row, "src": src, "dst": dst})
 
 
 def id_text(entity: EntityType, value: IdValue) -> str:
-    """The id that a caller means: a text as it stands, any other value as the key of the type.
+    """Return the id that an argument names: a text is the id itself, any other value is the key of the type.
 
     Raises `InvalidArgument` for a value that no key of the type has.
     """
@@ -71,7 +71,7 @@ def id_text(entity: EntityType, value: IdValue) -> str:
 
 
 def _fits(value: Any, scalar: Scalar) -> bool:
-    """Whether a value of Python is one of a type. A moment is no date, and True no number."""
+    """Return whether a Python value is one of a type. A moment is no date, and True no number."""
     is_number = not isinstance(value, bool)
     if scalar in INTEGERS:
         return is_number and isinstance(value, int)
@@ -83,12 +83,12 @@ def _fits(value: Any, scalar: Scalar) -> bool:
 
 
 def node_ids(node_type: NodeType, table: pa.Table) -> pa.Array:
-    """The ids of a table of keyed nodes with public property names."""
+    """Return the ids of a table of keyed nodes with public property names."""
     return _table_ids(node_type, table)
 
 
 def edge_key_ids(edge_type: EdgeType, table: pa.Table) -> pa.Array:
-    """The ids of a table of keyed edges with columns `src`, `dst` and public property names."""
+    """Return the ids of a table of keyed edges with columns `src`, `dst` and public property names."""
     return _table_ids(edge_type, table)
 
 

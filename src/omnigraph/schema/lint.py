@@ -1,4 +1,4 @@
-"""All that is wrong or doubtful about a schema text, in one report; never raises on a bad schema.
+"""Lint a schema text: all errors and warnings in one report. Never raises on a bad schema.
 
 Errors are those of the compiler. Warnings have stable codes:
 
@@ -29,7 +29,7 @@ from omnigraph.schema.resolve import all_properties, groups
 
 @dataclass(frozen=True, slots=True)
 class LintFinding:
-    """One warning: the schema works, but probably not as its author wishes."""
+    """One warning: the schema is valid, but probably not as intended."""
 
     code: str
     message: str
@@ -37,21 +37,21 @@ class LintFinding:
     hint: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The finding as JSON values."""
+        """Return the finding as JSON values."""
         place = {"line": self.span.line, "column": self.span.column, "width": self.span.width}
         return {"code": self.code, "message": self.message, **place, "hint": self.hint}
 
 
 @dataclass(frozen=True, slots=True)
 class LintReport:
-    """What a lint found. `status` is `error` when the schema does not compile."""
+    """The result of a lint. `status` is `error` when the schema does not compile."""
 
     status: str
     errors: tuple[LanguageError, ...]
     warnings: tuple[LintFinding, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """The report as JSON values."""
+        """Return the report as JSON values."""
         return {
             "status": self.status,
             "errors": [error.as_dict() for error in self.errors],
@@ -60,7 +60,7 @@ class LintReport:
 
 
 def lint_schema(text: str, path: str | None = None) -> LintReport:
-    """Report every error and warning of a schema text.
+    """Return every error and warning of a schema text.
 
     >>> lint_schema("node Person { name: String }").warnings[0].code
     'S101'

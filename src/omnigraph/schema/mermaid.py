@@ -8,7 +8,7 @@ from omnigraph.schema.catalog import Catalog, EdgeType, InterfaceType, NodeType
 
 
 def mermaid(catalog: Catalog) -> str:
-    """The diagram as text. Keys are marked `+`, an edge with properties is a class beside its arrow."""
+    """Return the diagram as text. Keys are marked `+`, an edge with properties is a class beside its arrow."""
     return "\n".join(_lines(catalog)) + "\n"
 
 

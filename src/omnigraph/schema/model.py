@@ -1,4 +1,4 @@
-"""The types inside a catalog: what the rest of the library knows about a node type, an edge type and a property.
+"""The types inside a catalog: node types, edge types and their properties, as the rest of the library uses them.
 
 Values only. `catalog` builds them from a schema and looks them up, `codec` writes and reads them as JSON. A property
 has two names: `name` is public and may change by a rename, `column` is the physical one and never does.
@@ -21,7 +21,7 @@ Literal = str | int | float | bool
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """An annotation with no meaning to the engine, kept as written. A positional value is kept as text."""
+    """An annotation that the engine does not interpret, kept as written. A positional value is kept as text."""
 
     name: str
     value: str | None = None
@@ -30,7 +30,7 @@ class Annotation:
 
 @dataclass(frozen=True, slots=True)
 class EmbedSpec:
-    """Which String property a vector is computed from, and by which model."""
+    """The String property that a vector is computed from, and the model that computes it."""
 
     source: str
     model: str | None = None
@@ -71,7 +71,7 @@ class Cardinality:
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """One property. `default` is the Python value for rows that have none (`date`, UTC `datetime` for dates)."""
+    """One property. `default` is the Python value for rows without one (`date`, UTC `datetime` for dates)."""
 
     property_id: str
     name: str
@@ -86,7 +86,7 @@ class Property:
 
     @property
     def arrow_field(self) -> pa.Field:
-        """The physical column."""
+        """Return the physical column."""
         return pa.field(self.column, self.type.to_arrow(), nullable=self.type.nullable)
 
 
@@ -101,7 +101,7 @@ class InterfaceType:
     indexes: tuple[Index, ...] = ()
 
     def property(self, name: str) -> Property:
-        """The property of that public name."""
+        """Return the property of that public name."""
         return _find(self.properties, name, f"interface {self.name}", None)
 
 
@@ -134,16 +134,16 @@ class NodeType:
 
     @property
     def kind(self) -> str:
-        """`node`."""
+        """Return `node`."""
         return "node"
 
     @property
     def table_key(self) -> str:
-        """The name of its table in a manifest."""
+        """Return the name of its table in a manifest."""
         return f"node:{self.name}"
 
     def property(self, name: str) -> Property:
-        """The property of that public name."""
+        """Return the property of that public name."""
         return _find(self.properties, name, self.name, self.table_key)
 
 
@@ -175,16 +175,16 @@ class EdgeType:
 
     @property
     def kind(self) -> str:
-        """`edge`."""
+        """Return `edge`."""
         return "edge"
 
     @property
     def table_key(self) -> str:
-        """The name of its table in a manifest."""
+        """Return the name of its table in a manifest."""
         return f"edge:{self.name}"
 
     def property(self, name: str) -> Property:
-        """The property of that public name."""
+        """Return the property of that public name."""
         return _find(self.properties, name, self.name, self.table_key)
 
 
@@ -192,7 +192,7 @@ EntityType = NodeType | EdgeType
 
 
 def later_column(name: str, property_id: str) -> str:
-    """The column of a property that joins a table after its birth: no column that ever was can have that name.
+    """Return the column of a property added after the table was created: a name that no column of the table ever had.
 
     >>> later_column("age", "01HZZZ")
     'age__01hzzz'

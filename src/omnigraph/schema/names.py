@@ -1,4 +1,4 @@
-"""Names the schema language reserves, and the nearest-name suggestion behind every "unknown X" error."""
+"""Reserved names of the schema language, and nearest-name suggestions for "unknown X" errors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 ENDPOINTS = ("src", "dst")
 
-# Columns that Lance itself adds to a scan; a property of that name could never be read back.
+# Columns that Lance itself adds to a scan: a property of such a name could not be read back.
 RESERVED = frozenset({"_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version"})
 
 # Words that name a column or an endpoint of every edge, in the tables, in load files or in mutations.
@@ -22,7 +22,7 @@ KNOWN_ANNOTATIONS = frozenset(PROPERTY_ANNOTATIONS + TYPE_ANNOTATIONS + CONSTRAI
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str | None:
-    """The candidate most like `name`, if any is close; case is ignored.
+    """Return the candidate most like `name`, if any is close; case is ignored.
 
     >>> nearest("nmae", ["age", "name"])
     'name'
@@ -33,7 +33,7 @@ def nearest(name: str, candidates: Iterable[str]) -> str | None:
 
 
 def suggest(name: str, candidates: Iterable[str], otherwise: str | None = None) -> str | None:
-    """A hint sentence with the nearest candidate, or the list of them when few, or `otherwise`."""
+    """Return a hint sentence with the nearest candidate, the list of them when few, or `otherwise`."""
     known = sorted(set(candidates))
     found = nearest(name, known)
     if found is not None:

@@ -15,14 +15,14 @@ from omnigraph.schema.grammar import DIMENSION, ENUM_VALUE, KEYWORDS, TOKEN
 from omnigraph.schema.names import CONSTRAINTS
 from omnigraph.schema.syntax_hints import diagnose, type_hint
 
-# Python refuses to read integers of thousands of digits; nothing sensible comes near.
+# Python refuses to parse integers of thousands of digits; no real schema comes near.
 MAX_DIGITS = 400
 T = TypeVar("T")
 _FLAT_LIST = re.compile(r"\[[^\[\]]*\]")
 
 
 def parse_schema(text: str, path: str | None = None) -> ast.SchemaFile:
-    """Parse a schema. The grammar is checked here, the meaning in `checks`.
+    """Parse a schema. The grammar is checked here, the semantics in `checks`.
 
     >>> parse_schema("node Person { name: String @key }").nodes[0].name.text
     'Person'
@@ -35,7 +35,7 @@ def parse_schema(text: str, path: str | None = None) -> ast.SchemaFile:
 
 
 class _SchemaParser(Cursor):
-    """Reads declarations. An error is made from everything that could have been read where a rule stops."""
+    """Parses declarations. An error lists every token that was possible where a rule stops."""
 
     pattern = TOKEN
     names = ("TYPE_NAME", "IDENT")
@@ -76,14 +76,14 @@ class _SchemaParser(Cursor):
         return ast.EdgeDecl(name, source, target, annotations, properties, constraints, self.span_from(start))
 
     def annotations(self) -> tuple[ast.Annotation, ...]:
-        """The annotations before a body."""
+        """Read the annotations before a body."""
         found: list[ast.Annotation] = []
         while self.has("@"):
             found.append(self.annotation())
         return tuple(found)
 
     def body(self) -> tuple[tuple[ast.PropertyDecl, ...], tuple[ast.Annotation, ...]]:
-        """Hang each annotation on the property before it, unless it speaks about the whole type."""
+        """Attach each annotation to the property before it, unless it concerns the whole type."""
         self.require("{")
         properties: list[ast.PropertyDecl] = []
         constraints: list[ast.Annotation] = []
@@ -202,7 +202,7 @@ class _SchemaParser(Cursor):
         return self.fail(message, value.span, f'write `{name}="{value.text}"`')
 
     def value(self) -> ast.Name | ast.Literal:
-        """A string, or the name of a type."""
+        """Read a string, or the name of a type."""
         word = self.take_kind("TYPE_NAME")
         if word is not None:
             return ast.Name(word.text, self.span_of(word))
@@ -212,7 +212,7 @@ class _SchemaParser(Cursor):
         return ast.Literal(self.string(), span)
 
     def word_value(self, word: Token) -> ast.Name | ast.Literal:
-        # `true` and `false` are words to the lexer, so that `trueish` stays a name.
+        # `true` and `false` are words in the lexer, so that `trueish` stays a name.
         span = self.span_of(word)
         return ast.Literal(word.text == "true", span) if word.text in ("true", "false") else ast.Name(word.text, span)
 
@@ -241,14 +241,14 @@ class _SchemaParser(Cursor):
         return ast.Name(token.text, self.span_of(token))
 
     def separated(self, item: Callable[[], T]) -> list[T]:
-        """One item or more, with commas between them."""
+        """Read one item or more, with commas between them."""
         found = [item()]
         while self.take_mark(","):
             found.append(item())
         return found
 
     def has(self, mark: str) -> bool:
-        """Whether a mark or word stands at the cursor; one that does not is remembered as what could have."""
+        """Return whether a mark or word stands at the cursor; an absent one is recorded as possible here."""
         return self.at(mark) or self.decline(mark)
 
     def has_kind(self, kind: str) -> bool:
@@ -277,7 +277,7 @@ class _SchemaParser(Cursor):
         return self.take_match(kind, pattern) or self.unexpected(kind)
 
     def decline(self, what: str) -> bool:
-        """Remember that something could have stood at the cursor. Always False."""
+        """Record that a token was possible at the cursor. Always returns False."""
         if self._declined_at != self.peek().start:
             self._declined_at = self.peek().start
             self._declined = set()
@@ -285,7 +285,7 @@ class _SchemaParser(Cursor):
         return False
 
     def unexpected(self, *expected: str) -> NoReturn:
-        """Fail at the cursor, where something else was expected."""
+        """Fail at the cursor, listing the tokens expected there."""
         for each in expected:
             self.decline(each)
         offset = len(self.text.rstrip()) if self.at_kind(END) else self.peek().start
@@ -296,5 +296,5 @@ class _SchemaParser(Cursor):
 def _is_about_the_type(annotation: ast.Annotation) -> bool:
     if annotation.name not in CONSTRAINTS or annotation.arguments is None:
         return False
-    # `embedding: Vector(3) @index(metric="cosine")` speaks about its property: it names no other.
+    # `embedding: Vector(3) @index(metric="cosine")` concerns its property: it names no other.
     return not (annotation.name == "index" and annotation.keywords and not annotation.positional)

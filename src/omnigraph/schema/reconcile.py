@@ -1,7 +1,7 @@
-"""Three catalogs into one: what two branches did to a schema since they parted.
+"""Merge the schema changes of two branches: three catalogs become one.
 
-Types and properties are matched by identity, so renames on one side and other changes on the other side go together.
-Whatever both sides changed differently is a problem with a name, never a guess.
+Types and properties are matched by identity, so a rename on one side and another change on the other side combine. A
+part that both sides changed differently is a reported problem; nothing is guessed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _COLUMN = ".column"
 
 @dataclass(frozen=True, slots=True)
 class SchemaProblem:
-    """One thing that both sides changed in ways that exclude each other. `entity` reads `node:Person.age`."""
+    """A part that both sides changed in incompatible ways. `entity` reads `node:Person.age`."""
 
     entity: str
     message: str
@@ -31,7 +31,7 @@ class SchemaProblem:
 
 @dataclass(frozen=True, slots=True)
 class Reconciled:
-    """The merged catalog, and why it could not be merged (then the catalog is ours)."""
+    """The merged catalog and its problems; with problems, the catalog is ours."""
 
     catalog: Catalog
     problems: tuple[SchemaProblem, ...] = ()
@@ -46,7 +46,7 @@ ABSENT = _Absent()
 
 
 def reconcile(base: Catalog, ours: Catalog, theirs: Catalog) -> Reconciled:
-    """The schema after a merge."""
+    """Merge three catalogs."""
     if ours.contract_hash in (base.contract_hash, theirs.contract_hash):
         return Reconciled(theirs)
     if theirs.contract_hash == base.contract_hash:
@@ -60,7 +60,7 @@ def reconcile(base: Catalog, ours: Catalog, theirs: Catalog) -> Reconciled:
 
 
 def _abstract(catalog: Catalog) -> Json:
-    """A catalog whose parts name each other by identity: types and properties by id, interfaces by name."""
+    """Return a catalog whose parts refer to each other by identity: types and properties by id, interfaces by name."""
     body = catalog.to_json()
     nodes = {each["name"]: each["type_id"] for each in body["nodes"]}
     found: Json = {"nodes": {}, "edges": {}, "interfaces": {each["name"]: each for each in body["interfaces"]}}
@@ -84,7 +84,7 @@ def _concrete(body: Json) -> Catalog:
         for each in body[kind].values():
             properties = {p["property_id"]: p["name"] for p in each["properties"].values()}
             plain = _with_names({**each, "properties": list(each["properties"].values())}, properties)
-            # A property that one side dropped and the other restored is there; one that both dropped is hidden once.
+            # A property dropped on one side and restored on the other exists; one dropped on both is hidden once.
             hidden = {p["property_id"]: p for p in plain["hidden"] if p["property_id"] not in properties}
             plain["hidden"] = list(hidden.values())
             for end in ("source", "target"):
@@ -95,7 +95,7 @@ def _concrete(body: Json) -> Catalog:
 
 
 def _with_names(each: Json, names: Mapping[str, str]) -> Json:
-    """A type's JSON with every mention of a property replaced."""
+    """Return a type's JSON with every reference to a property replaced."""
 
     def named(name: str) -> str:
         return names.get(name, name)
@@ -125,7 +125,7 @@ def _merge(where: str, base: Any, ours: Any, theirs: Any, problems: list[SchemaP
     if where.rpartition(".")[2] in _SETS and isinstance(ours, list) and isinstance(theirs, list):
         return _merge_sets(base if isinstance(base, list) else [], ours, theirs)
     if where.endswith(_COLUMN) and isinstance(ours, str) and isinstance(theirs, str):
-        return ours  # both widened it, each into a column of its own; whether to the same type is said by the type
+        return ours  # both sides widened it, each into a new column; a different type is reported with the type
     problems.append(SchemaProblem(where, f"both branches changed {where}", *map(_shown, (base, ours, theirs))))
     return ours
 
@@ -141,7 +141,7 @@ def _merge_parts(where: str, base: Json, ours: Json, theirs: Json, problems: lis
 
 
 def _path(where: str, name: str, three: list[Any]) -> str:
-    """Ids are shown as the names that they carry."""
+    """Return a path for messages, with names in the place of ids."""
     shown = next((each["name"] for each in three if isinstance(each, dict) and "name" in each), name)
     if not where:
         return name.removesuffix("s")
@@ -167,7 +167,7 @@ def _shown(value: Any) -> Any:
 
 
 def _clashes(body: Json) -> list[SchemaProblem]:
-    """Two things of one name, and mentions of what the other side dropped."""
+    """Find duplicate names, and references to parts that the other side dropped."""
     problems = []
     for kind, types in (("node", body["nodes"]), ("edge", body["edges"])):
         seen: set[str] = set()

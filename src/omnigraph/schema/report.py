@@ -1,4 +1,4 @@
-"""Collects the semantic errors of one schema, so that a lint shows them all and a compile raises the first."""
+"""Collect the semantic errors of one schema, so that a lint shows them all and a compile raises the first."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from omnigraph.schema import ast
 
 
 class Report:
-    """Errors found so far. The same error found twice (an injected property is seen by every node) counts once."""
+    """The errors found so far. An error found twice (every node sees an injected property) counts once."""
 
     def __init__(self, schema: ast.SchemaFile) -> None:
         self._schema = schema
@@ -20,5 +20,5 @@ class Report:
 
     @property
     def errors(self) -> tuple[SchemaError, ...]:
-        """Everything found, in the order of the text."""
+        """Return all errors, in the order of the text."""
         return tuple(self._found[place] for place in sorted(self._found))

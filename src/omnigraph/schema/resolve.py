@@ -1,7 +1,7 @@
-"""Small readings of the ast that `checks` and `catalog` share, so that both see the same schema.
+"""Shared interpretations of the ast, so that `checks` and `catalog` read a schema alike.
 
-Which properties a node has once its interfaces are counted in; which groups of properties a type's `@key`, `@unique`
-and `@index` speak of, whether written on a property or in the body.
+They resolve the properties of a node including those of its interfaces, and the groups of properties in a type's
+`@key`, `@unique` and `@index`, written on a property or in the body.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class Group:
 
     @property
     def span(self) -> Span:
-        """Where the annotation stands."""
+        """Return the place of the annotation."""
         return self.annotation.span
 
 
 def all_properties(declaration: ast.Declaration, interfaces: Interfaces) -> tuple[ast.PropertyDecl, ...]:
-    """The declared properties, then those that the interfaces add, in order of `implements`."""
+    """Return the declared properties, then those that the interfaces add, in order of `implements`."""
     found = {each.name.text: each for each in declaration.properties}
     if isinstance(declaration, ast.NodeDecl):
         for name in declaration.implements:
@@ -45,7 +45,7 @@ def all_properties(declaration: ast.Declaration, interfaces: Interfaces) -> tupl
 
 
 def groups(declaration: ast.Declaration, properties: tuple[ast.PropertyDecl, ...]) -> Iterator[Group]:
-    """Every key, unique and index of a type: those on properties first, then those of the body."""
+    """Return every key, unique and index of a type: those on properties first, then those of the body."""
     for each in properties:
         for annotation in each.annotations:
             if annotation.name in ("key", "unique", "index"):
@@ -57,7 +57,7 @@ def groups(declaration: ast.Declaration, properties: tuple[ast.PropertyDecl, ...
 
 
 def text_value(annotation: ast.Annotation) -> str | None:
-    """The first positional value as text: `@embed(title)` and `@embed("title")` are the same."""
+    """Return the first positional value as text: `@embed(title)` and `@embed("title")` are the same."""
     if not annotation.positional:
         return None
     match annotation.positional[0]:
@@ -72,7 +72,7 @@ def text_value(annotation: ast.Annotation) -> str | None:
 
 
 def default_value(type_: PropertyType, argument: ast.Argument) -> Any:
-    """The Python value a `@default` argument stands for; ValueError says why it does not fit."""
+    """Return the Python value of a `@default` argument. Raises ValueError with the reason when it does not fit."""
     if type_.is_list or type_.is_vector or type_.scalar is Scalar.BLOB:
         raise ValueError(f"a property of type `{type_}` takes no default")
     if type_.values is not None:
@@ -86,7 +86,7 @@ def default_value(type_: PropertyType, argument: ast.Argument) -> Any:
 
 def _enum_member(values: tuple[str, ...], argument: ast.Argument) -> str:
     value = argument.text if isinstance(argument, ast.Name) else getattr(argument, "value", None)
-    # An enum may hold values that read as other literals: `enum(1, 2)`, `enum(true, false)`.
+    # An enum may have values that parse as other literals: `enum(1, 2)`, `enum(true, false)`.
     text = ("true" if value else "false") if isinstance(value, bool) else str(value)
     if text not in values:
         raise ValueError(f"`{text}` is not one of {', '.join(values)}")
@@ -120,7 +120,7 @@ def _float(scalar: Scalar, value: int | float) -> float:
 
 
 def utc(text: str) -> dt.datetime:
-    """An ISO date-time as UTC; one without an offset is UTC already. Raises `TooPrecise`."""
+    """Parse an ISO date-time as UTC; one without an offset is UTC already. Raises `TooPrecise`."""
     value = parse_datetime(text)
     try:
         aware = value.replace(tzinfo=dt.UTC) if value.tzinfo is None else value.astimezone(dt.UTC)

@@ -1,4 +1,4 @@
-"""The steps of a schema change as data: what a plan shows and an apply does."""
+"""The steps of a schema change as data: a plan shows them and an apply executes them."""
 
 from __future__ import annotations
 
@@ -34,34 +34,34 @@ TIERS = {REQUIRED_ADD: "validated", TYPE_CHANGE: "destructive"}
 @error_part
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step. `fields` are those of its kind, in the order in which they are shown."""
+    """One step. `fields` are those of its kind, in display order."""
 
     kind: str
     fields: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def is_supported(self) -> bool:
-        """False for a change that this engine refuses."""
+        """Return False for a change that this engine refuses."""
         return self.kind != UNSUPPORTED
 
     @property
     def dropped(self) -> str | None:
-        """What the step drops, as it is asked for by name: `Person` or `Person.age`."""
+        """Return the name that permits the drop: `Person` or `Person.age`."""
         if self.kind == DROP_TYPE:
             return str(self.fields["name"])
         return f"{self.fields['type_name']}.{self.fields['property_name']}" if self.kind == DROP_PROPERTY else None
 
     @property
     def identity(self) -> dict[str, Any]:
-        """The step without what follows from the rows of the moment."""
+        """Return the step without the parts that depend on the current rows."""
         return {name: value for name, value in self.as_dict().items() if name not in ("rows", "note")}
 
     def as_dict(self) -> dict[str, Any]:
-        """For `--json`: tagged by `kind`."""
+        """Return values for `--json`, tagged by `kind`."""
         return {"kind": self.kind, **self.fields}
 
     def __str__(self) -> str:
-        """One line for people."""
+        """Return one line of text."""
         if self.kind == UNSUPPORTED:
             return f"{self.fields['entity']}: {refusal(self)}"
         words = {name: ", ".join(v) if isinstance(v, list) else v for name, v in self.fields.items()}
@@ -88,16 +88,16 @@ _SENTENCES = {
 
 
 def unsupported_steps(entity: str, reason: str, code: str | None = None) -> Step:
-    """A change that is refused. `entity` reads `node:Person.age`."""
+    """Return the step of a refused change. `entity` reads `node:Person.age`."""
     return Step(UNSUPPORTED, {"entity": entity, "reason": reason} | ({"code": code} if code else {}))
 
 
 def refusal(step: Step) -> str:
-    """The reason of a refused change, with its code and tier where it has one."""
+    """Return the reason of a refused change, with its code and tier where it has one."""
     code = step.fields.get("code")
     return f"[{code}, {TIERS[code]}] {step.fields['reason']}" if code else str(step.fields["reason"])
 
 
 def dropped_names(steps: Iterable[Step]) -> tuple[str, ...]:
-    """What some steps drop, each once."""
+    """Return the names that steps drop, each once."""
     return tuple(dict.fromkeys(step.dropped for step in steps if step.dropped is not None))

@@ -1,4 +1,4 @@
-"""From an unexpected token to a sentence and a hint: the classic slips of people who know other languages."""
+"""Explain syntax errors: detect the usual slips of users of other languages, with a message and a hint."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _WORDS = {
     "END": "the end of the text",
 }  # fmt: skip
 Slip = tuple[str, int, str | None]
-"""A syntax error in words: a message, how many characters it is about, and a hint."""
+"""A syntax error in words: a message, the number of characters it covers, and a hint."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where the parser stopped: what follows, what came before, what it could have read."""
+    """The place where the parser stopped: the next tokens, the previous ones, the expected ones."""
 
     rest: str
     before: str
@@ -59,7 +59,7 @@ class _Place:
 
 
 def diagnose(text: str, offset: int, expected: frozenset[str]) -> Slip:
-    """Say what went wrong where the parser stopped; `expected` are the marks, words and kinds it could have read."""
+    """Explain why the parser stopped; `expected` are the marks, words and kinds that were possible."""
     place = _Place(text[offset:], text[:offset].rstrip(), expected)
     width = max(1, len(place.word))
     for rule in (_end, _foreign_mark, _body_mark, _top_level, _type_name, _missing_mark, _member, _value):
@@ -70,7 +70,7 @@ def diagnose(text: str, offset: int, expected: frozenset[str]) -> Slip:
 
 
 def type_hint(name: str) -> str:
-    """Which type was probably meant by an unknown one.
+    """Suggest a type for an unknown one.
 
     >>> type_hint("Integer")
     'write `I64`'

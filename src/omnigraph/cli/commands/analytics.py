@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Algorithm(StrEnum):
-    """What is computed of every node."""
+    """The values that can be computed of every node."""
 
     degrees = "degrees"
     pagerank = "pagerank"

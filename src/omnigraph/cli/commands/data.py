@@ -1,4 +1,4 @@
-"""`init` and `snapshot`: a graph's birth, and what it holds."""
+"""`init` and `snapshot`: create a graph, and show its contents."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from omnigraph.cli.progress import shown_progress
 
 
 class Format(StrEnum):
-    """What to write."""
+    """The output formats."""
 
     jsonl = "jsonl"
     parquet = "parquet"
@@ -73,7 +73,7 @@ def export(
 
 
 def _unfinished(out: str | None, *, is_one_file: bool) -> str:
-    """What an export leaves that was interrupted: a file takes its name when it is complete."""
+    """Return the note on an interrupted export: a file gets its name only when it is complete."""
     if out is None:
         return "the export is not complete"
     if is_one_file:

@@ -1,4 +1,4 @@
-"""`index status` and `index build`: what makes searches and lookups fast, never what they find."""
+"""`index status` and `index build`: the indexes that speed up searches and lookups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`fsck` and `stats`: reading a graph to learn how it is."""
+"""`fsck` and `stats`: check and measure a graph."""
 
 from __future__ import annotations
 

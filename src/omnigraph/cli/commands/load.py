@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Mode(StrEnum):
-    """How rows meet what the graph holds."""
+    """How loaded rows combine with existing rows."""
 
     append = "append"
     merge = "merge"
@@ -158,7 +158,7 @@ def _allowed(rejects: str | None, max_errors: int | None) -> int | None:
 
 
 def _source(data: list[str], node: list[str], edge: list[str]) -> Any:
-    """What to load: stdin, files of envelopes, or files by type."""
+    """Return the data to load: stdin, files of envelopes, or files by type."""
     if bool(data) == bool(node or edge):
         options.usage("give --data FILE, or --node TYPE=FILE and --edge TYPE=FILE")
     if data == ["-"]:
@@ -176,7 +176,7 @@ def _source(data: list[str], node: list[str], edge: list[str]) -> Any:
 
 
 def _edge_file(text: str) -> Any:
-    """`FILE`, or `FILE:FROM,TO` where the ends are in columns of other names."""
+    """Parse `FILE`, or `FILE:FROM,TO` where the ends are in columns of other names."""
     from omnigraph.write.sources import EdgeFile
 
     path, colon, columns = text.rpartition(":")

@@ -45,13 +45,13 @@ def log(
         return
     rows = draw(history.nodes) if graph else [Row("", node.id) for node in history.nodes]
     last = max((at for at, row in enumerate(rows) if row.id is not None), default=-1)
-    # Below the last commit there are only lines to commits that the limit left out.
+    # Below the last commit there are only lines to commits outside the limit.
     print_styled(_line(history, row) for row in rows[: last + 1])
 
 
 @dataclass(frozen=True, slots=True)
 class _History:
-    """What is shown: commits in order, and the names that stand at each of them."""
+    """The history to show: commits in order, and the names that point to each of them."""
 
     nodes: list[Node]
     commits: dict[str, GraphCommit]
@@ -72,7 +72,7 @@ def _history(graph: Graph, names: Iterable[str], limit: int | None, *, maintenan
 
 
 def _newest(graph: Graph, branch: str, limit: int | None, *, maintenance: bool) -> Iterator[GraphCommit]:
-    """Commits of a branch until `limit` of those to be shown have come; older ones are not even read."""
+    """Return commits of a branch until `limit` shown ones are found; older ones are not read."""
     counted = 0
     for commit in graph.commits.walk(branch):
         yield commit
@@ -95,7 +95,7 @@ def _heads(graph: Graph) -> Iterator[tuple[str, str]]:
     for branch in graph.branches.list():
         try:
             yield branch.name, graph.commits.head(branch.name).graph_commit_id
-        except NotFound:  # deleted while we look
+        except NotFound:  # deleted in the meantime
             continue
 
 

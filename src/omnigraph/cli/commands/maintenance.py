@@ -1,4 +1,4 @@
-"""`optimize` and `cleanup`: upkeep beside writers. The one only rearranges, the other lets old versions go."""
+"""`optimize` and `cleanup`: maintenance beside writers, without and with deletion of old versions."""
 
 from __future__ import annotations
 

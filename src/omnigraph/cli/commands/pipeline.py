@@ -183,7 +183,7 @@ def _key_of(job: Job, key: str | None) -> str | None:
 
 
 def _remarks(result: LoadResult) -> Iterator[str]:
-    """What a run did besides writing rows."""
+    """Yield the remarks of a run besides its rows."""
     for name, kind in result.added.items():
         yield f"{'would add' if result.dry_run else 'added'} the property {name}: {kind}"
     if result.summary is not None and result.summary.lineage_error is not None:
@@ -203,7 +203,7 @@ def _remarks(result: LoadResult) -> Iterator[str]:
 
 
 def _report(graph: Graph, result: LoadResult, seconds: float, *, json: bool) -> None:
-    """What a run did."""
+    """Print the outcome of a run."""
     if json:
         print_json(
             {

@@ -1,4 +1,4 @@
-"""`query`, `lint` and `explain`: questions to a graph, and what is wrong with them."""
+"""`query`, `lint` and `explain`: run queries on a graph, and check or explain them."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def query(
 
 
 def chosen_format(format: str, limit: int | None, *, all_rows: bool, json: bool) -> str:
-    """What `--format`, `--json` and `--limit` say together."""
+    """Return the format that `--format`, `--json` and `--limit` select together."""
     from omnigraph.cli.formats import CUT, FORMATS
 
     if format not in FORMATS:
@@ -172,7 +172,7 @@ def explain(
 
 
 def _meaning(source: str | Path, name: str | None, schema: str) -> Explanation:
-    """A query without a graph: there is nothing to plan for."""
+    """Explain a query without a graph: its meaning only, since there are no tables to plan for."""
     from omnigraph.api.explanation import Explanation
     from omnigraph.handles.texts import source_of
     from omnigraph.query import compile_query
@@ -185,7 +185,7 @@ def _meaning(source: str | Path, name: str | None, schema: str) -> Explanation:
 
 
 def start_spark(engine: str, progress: Listener | None) -> None:
-    """Start the session of an engine before it is needed, where there is none, and say so."""
+    """Start the session of an engine before it is needed, if there is none, and report it."""
     if engine == options.Engine.spark:
         from omnigraph.pipeline.spark_session import plain_session
 
@@ -194,12 +194,12 @@ def start_spark(engine: str, progress: Listener | None) -> None:
 
 @contextmanager
 def stopped_at_once() -> Iterator[None]:
-    """An interrupt ends the program in the middle of whatever it computes: reading leaves nothing to tidy up."""
+    """End the program at once on an interrupt, in any computation: a read leaves nothing to clean up."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
-    # A handler in Python would wait for the running array operation: the default action does not.
+    # A handler in Python would wait for the running array operation; the default action does not.
     before = signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         yield
@@ -208,7 +208,7 @@ def stopped_at_once() -> Iterator[None]:
 
 
 def query_source(name: str | None, file: str | None, text: str | None) -> str | Path:
-    """Query text, a file or a directory; a name alone means a stored query."""
+    """Return query text, a file or a directory; a name alone is a stored query."""
     if file is not None and text is not None:
         options.usage("give the query by --query FILE or by -e TEXT, not both")
     if text is not None:
@@ -228,7 +228,7 @@ def _read(file: str) -> str:
 
 
 def query_params(text: str | None, file: str | None) -> dict[str, Any]:
-    """The values of `--params` or `--params-file`."""
+    """Return the values of `--params` or `--params-file`."""
     if text is not None and file is not None:
         options.usage("--params and --params-file exclude each other")
     source = _read(file) if file is not None else text
@@ -252,7 +252,7 @@ def _catalog(uri: str | None, store: str | None, schema: str | None) -> tuple[Ca
     from omnigraph.schema import compile_schema
 
     numbers = count()
-    # Ids mean nothing here: a schema without a graph only has to be consistent with itself.
+    # Ids are irrelevant here: a schema without a graph only has to be consistent in itself.
     catalog = compile_schema(_read(schema), lambda: f"{next(numbers):026d}", schema)
     return catalog, {"kind": "file", "path": schema}
 

@@ -1,4 +1,4 @@
-"""`recovery list`, `run`, `discard` and `audit`: writes whose writer died half-way."""
+"""`recovery list`, `run`, `discard` and `audit`: unfinished writes of crashed writers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def run(
 ) -> None:
     """Resolve every write whose lease has expired: finish it, or withdraw it."""
     where = options.location(uri, store)
-    # Opening for writing resolves too, so what was done is what the audit has gained.
+    # Opening for writing resolves too, so the new rows of the audit are the result.
     before = {row["operation_id"] for row in _audit(options.open_to_read(where))}
     graph = options.open_to_write("recovery run", where, quiet=quiet)
     graph.recovery.run()

@@ -1,4 +1,4 @@
-"""`repair`: what is wrong with a graph's files and names, and putting right what is provable."""
+"""`repair`: find damage to a graph's files and names, and restore what is provable."""
 
 from __future__ import annotations
 

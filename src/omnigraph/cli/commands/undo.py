@@ -1,4 +1,4 @@
-"""`revert`, `cherry-pick` and `restore`: ways back that are commits themselves."""
+"""`revert`, `cherry-pick` and `restore`: new commits that take back, repeat or restore others."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def restore(
 
 
 def print_restored(result: RestoreResult, what: str, *, dry_run: bool, json: bool) -> None:
-    """How many rows of each type were written and removed."""
+    """Print the number of rows of each type that were written and removed."""
     if json:
         print_json(restore_json(result))
         return

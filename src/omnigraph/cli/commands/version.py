@@ -1,4 +1,4 @@
-"""`version`: which program this is, and which storage format it reads and writes."""
+"""`version`: the version of the program, and of the storage format it reads and writes."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Whole-graph algorithms on compressed rows, in this process or block by block wherever a runner sends them."""
+"""Whole-graph algorithms on compressed rows, in this process or block by block on other machines."""

@@ -1,4 +1,4 @@
-"""Degrees, PageRank, connected components and communities, over any runner."""
+"""Degrees, PageRank, connected components and communities, on any runner."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class PageRankOptions:
 
 
 def degrees(runner: Runner, direction: str) -> Ints:
-    """How many neighbours each node has, parallel edges counted each."""
+    """Return the number of neighbours of each node; parallel edges count separately."""
     return runner.run(direction, _count_kernel)
 
 
@@ -38,7 +38,7 @@ def _count_kernel(block: Block) -> Values:
 
 
 def strengths(runner: Runner, direction: str) -> Values:
-    """The sum of the weights of each node's edges."""
+    """Return the sum of the weights of each node's edges."""
     return runner.run(direction, _strength_kernel)
 
 
@@ -53,10 +53,10 @@ def _strength_kernel(block: Block) -> Values:
 def pagerank(
     runner: Runner, node_count: int, options: PageRankOptions, sources: Ints | None = None, *, weighted: bool = False
 ) -> Values:
-    """The rank of each node; ranks add up to 1.
+    """Return the rank of each node; ranks add up to 1.
 
-    A walk goes on along an edge (by its weight when `weighted`) or starts again: at any node, or at one of the
-    `sources`. It starts again as well where no edge leads on.
+    A walk follows an edge (by its weight when `weighted`) or restarts: at any node, or at one of the `sources`. It also
+    restarts at a node without outgoing edges.
     """
     if node_count == 0:
         return np.empty(0, np.float64)
@@ -89,11 +89,11 @@ def _weighted_sum_kernel(block: Block, share: Values) -> Values:
 
 
 def components(runner: Runner, node_count: int) -> Ints:
-    """Weakly connected components: each node's value is the lowest node number of its component."""
+    """Return weakly connected components: each node's value is the lowest node number of its component."""
     label = np.arange(node_count, dtype=np.int64)
     while True:
         lowest = np.minimum(label, runner.run(BOTH, _min_kernel, label))
-        # Hook whole components at once: the root of a node takes the lowest label that any member saw.
+        # Hook whole components at once: the root of a node takes the lowest label of all members.
         np.minimum.at(lowest, label, lowest.copy())
         while True:
             jumped = lowest[lowest]
@@ -110,9 +110,9 @@ def _min_kernel(block: Block, label: Values) -> Values:
 
 
 def label_propagation(runner: Runner, node_count: int, iterations: int) -> Ints:
-    """Communities: each round every node takes its neighbours' most frequent label, the lowest one of a tie.
+    """Return communities: each round every node takes its neighbours' most frequent label, the lowest one of a tie.
 
-    With weights it takes the label of most weight.
+    With weights it takes the label with the most weight.
     """
     label = np.arange(node_count, dtype=np.int64)
     for _ in range(iterations):

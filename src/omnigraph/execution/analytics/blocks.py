@@ -1,8 +1,8 @@
-"""The unit of work of an algorithm: the neighbours of a range of nodes, and who runs kernels on such ranges.
+"""The unit of work of an algorithm: the neighbours of a range of nodes, and the runners of kernels on such ranges.
 
 A kernel is a module-level function of a block and some vectors over all nodes; it returns values for the block's own
-nodes. Each node's value is computed inside one block from its neighbours in one order, so the number of blocks, and
-the machine that a block is on, never change a result.
+nodes. Each node's value is computed inside one block from its neighbours in one order, so the number of blocks and
+their placement never change a result.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ class Block:
 
     @property
     def size(self) -> int:
-        """How many nodes the block is about."""
+        """Return the number of nodes of the block."""
         return len(self.starts) - 1
 
     @cached_property
     def filled(self) -> Ints:
-        """Its nodes that have neighbours, counted from its first node."""
+        """Return its nodes that have neighbours, counted from its first node."""
         return np.flatnonzero(np.diff(self.starts))
 
     @cached_property
     def highest(self) -> int:
-        """The highest number of a neighbour, -1 without any."""
+        """Return the highest number of a neighbour, -1 without any."""
         return int(self.neighbours.max()) if len(self.neighbours) else -1
 
     @cached_property
     def pieces(self) -> tuple[Piece, ...]:
-        """All its neighbours, those of some of the `filled` nodes at a time."""
+        """Yield all its neighbours, for some of the `filled` nodes at a time."""
         bounds = np.append(self.starts[self.filled], self.starts[-1])
         wanted = np.arange(0, len(self.neighbours), _NEIGHBOURS_AT_ONCE)
         cuts = np.unique(np.append(np.searchsorted(bounds[:-1], wanted), len(self.filled))).tolist()
@@ -64,7 +64,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Piece:
-    """Some of the `filled` nodes of a block, their neighbours, and where those of each node begin among them."""
+    """Some of the `filled` nodes of a block, their neighbours, and where those of each node begin in them."""
 
     nodes: slice
     neighbours: slice
@@ -78,13 +78,13 @@ class Runner(Protocol):
     """Runs kernels over the blocks of a direction."""
 
     def run(self, direction: str, kernel: Kernel, *vectors: Values) -> Values:
-        """Values for all nodes, in node order: what the kernel makes of each block, joined."""
+        """Return values for all nodes, in node order: the kernel's results for each block, concatenated."""
 
     def add_up(self, direction: str, kernel: Kernel, *vectors: Values) -> Values:
-        """The sum of what the kernel makes of each pair of blocks: integers for all nodes."""
+        """Return the sum of the kernel's results for each pair of blocks: integers for all nodes."""
 
     def whole(self, direction: str) -> Block | None:
-        """All nodes as one block, where that is in memory anyway."""
+        """Return all nodes as one block, if one process holds them; else None."""
 
 
 @dataclass(frozen=True)
@@ -97,11 +97,11 @@ class Rows:
 
     @property
     def node_count(self) -> int:
-        """Nodes."""
+        """Return the number of nodes."""
         return len(self.starts) - 1
 
     def blocks(self, count: int) -> Iterator[Block]:
-        """Ranges of nodes with about equally many neighbours each."""
+        """Return ranges of nodes with about equally many neighbours each."""
         nodes = self.node_count
         wanted = np.linspace(0, len(self.neighbours) + nodes, count + 1)[1:-1]
         cuts = np.searchsorted(self.starts[:-1] + np.arange(nodes), wanted)
@@ -113,23 +113,23 @@ class Rows:
 
 
 class LocalRunner:
-    """Everything as one block, in this process."""
+    """Runs kernels in this process, on one block of all nodes."""
 
     def __init__(self, rows: Callable[[str], Rows]) -> None:
         self._rows = rows
         self._blocks: dict[str, Block] = {}
 
     def run(self, direction: str, kernel: Kernel, *vectors: Values) -> Values:
-        """Values for all nodes, in node order."""
+        """Return values for all nodes, in node order."""
         return kernel(self.whole(direction), *vectors)
 
     def add_up(self, direction: str, kernel: Kernel, *vectors: Values) -> Values:
-        """What the kernel makes of all nodes."""
+        """Return the kernel's result for all nodes."""
         block = self.whole(direction)
         return kernel(block, block, *vectors)
 
     def whole(self, direction: str) -> Block:
-        """All nodes as one block."""
+        """Return all nodes as one block."""
         if direction not in self._blocks:
             rows = self._rows(direction)
             self._blocks[direction] = Block(0, rows.starts, rows.neighbours, rows.weights)
@@ -137,10 +137,10 @@ class LocalRunner:
 
 
 def reduce_rows(combine: np.ufunc, block: Block, values: Values, empty: Any, weigh: np.ufunc | None = None) -> Values:
-    """`combine` over the neighbours' values of each node of a block; `empty` for nodes without neighbours.
+    """Reduce the values of each node's neighbours by `combine`; `empty` for nodes without neighbours.
 
-    `weigh` is applied to each value and the weight of the edge first. In pieces whose values stay near the processor,
-    and in memory that is used again: a fresh page costs more than what is computed on it.
+    `weigh` is applied to each value and the weight of the edge first. Works in pieces that fit the processor's cache,
+    in reused memory: a fresh page costs more than the computation on it.
     """
     if block.highest >= len(values):
         raise CorruptGraph(
@@ -154,7 +154,7 @@ def reduce_rows(combine: np.ufunc, block: Block, values: Values, empty: Any, wei
         neighbours = block.neighbours[piece.neighbours]
         at, mine = places[: len(neighbours)], gathered[: len(neighbours)]
         at[:] = neighbours
-        np.take(values, at, out=mine, mode="clip")  # nothing is cut off; any other mode works on a copy
+        np.take(values, at, out=mine, mode="clip")  # nothing is out of range, and any other mode copies
         if weigh is not None:
             assert block.weights is not None, "a block without weights cannot be weighed"
             weigh(mine, block.weights[piece.neighbours], out=mine)

@@ -1,4 +1,4 @@
-"""Shortest paths from one node, by hops or by the weights of edges, over any runner."""
+"""Shortest paths from one node, by hops or by the weights of edges, on any runner."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _UNREACHED = -1
 
 
 def distances(runner: Runner, node_count: int, source: int, max_hops: int | None) -> Ints:
-    """Hops from one node along edges; -1 where it cannot get to."""
+    """Return the hops from one node along edges; -1 for unreachable nodes."""
     distance = np.full(node_count, _UNREACHED, np.int64)
     distance[source] = 0
     hops = 0
@@ -32,16 +32,17 @@ def _touched_kernel(block: Block, frontier: Values) -> Values:
 
 
 def weighted_distances(runner: Runner, node_count: int, source: int) -> Floats:
-    """The least sum of weights from one node along edges; infinity where it cannot get to. No weight is negative.
+    """Return the least sum of weights from one node along edges; infinity for unreachable nodes.
 
-    Both ways add up a path from its source on, and adding never makes a sum smaller, so they agree to the last bit.
+    No weight is negative. Both algorithms add up a path from its source on, and sums never decrease, so they agree to
+    the last bit.
     """
     outgoing = runner.whole(OUT)
     return _dijkstra(outgoing, source) if outgoing is not None else _bellman_ford(runner, node_count, source)
 
 
 def _dijkstra(block: Block, source: int) -> Floats:
-    """In one process: every edge is looked at once, when the distance of its source is final."""
+    """Compute distances in one process: every edge is relaxed once, when the distance of its source is final."""
     assert block.weights is not None, "paths are weighed by the weights of edges"
     distance = np.full(block.size, np.inf)
     distance[source] = 0.0
@@ -60,7 +61,7 @@ def _dijkstra(block: Block, source: int) -> Floats:
 
 
 def _bellman_ford(runner: Runner, node_count: int, source: int) -> Floats:
-    """Over blocks: in each step every node takes the best that its neighbours offer, until nothing changes."""
+    """Compute distances over blocks: in each step every node takes its neighbours' best offer, until none improves."""
     distance = np.full(node_count, np.inf)
     distance[source] = 0.0
     while True:

@@ -1,4 +1,4 @@
-"""Triangles of the simple undirected graph, over any runner."""
+"""Triangles of the simple undirected graph, on any runner."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _WEDGES_AT_ONCE = 4 << 20
 
 
 def triangles(runner: Runner, node_count: int) -> Ints:
-    """Triangles that each node is a corner of.
+    """Return the number of triangles at each node.
 
-    Edges point from the rarer end: a hub then has few edges of its own, and each triangle is met once, from its
-    lowest corner, with its middle one in the second block of a pair.
+    Edges point from the end of lower degree: a hub then has few edges of its own, and each triangle is found once, from
+    its lowest corner, with its middle one in the second block of a pair.
     """
     place = np.empty(node_count, np.int64)
     place[np.lexsort((np.arange(node_count), degrees(runner, SIMPLE)))] = np.arange(node_count)
@@ -22,10 +22,10 @@ def triangles(runner: Runner, node_count: int) -> Ints:
 
 
 def _corner_kernel(block: Block, other: Block, place: Values) -> Values:
-    """How often each node is a corner of a triangle with its lowest corner in one block and its middle in another."""
+    """Count the triangles at each node whose lowest corner is in one block and whose middle is in another."""
     counts = np.zeros(len(place), np.int64)
     source, middle = _upward(block, place)
-    codes = source * len(place) + middle  # in order: rows are, and the neighbours of each
+    codes = source * len(place) + middle  # in order, because rows and the neighbours of each are
     inside = (middle >= other.begin) & (middle < other.begin + other.size)
     source, middle = source[inside], middle[inside]
     owners, targets = _upward(other, place)
@@ -45,7 +45,7 @@ def _corner_kernel(block: Block, other: Block, place: Values) -> Values:
 
 
 def _upward(block: Block, place: Values) -> tuple[Values, Values]:
-    """The edges of a block that point to a higher place, by their numbers, in order."""
+    """Return the edges of a block that point to a higher rank, by their numbers, in order."""
     owners = np.repeat(np.arange(block.begin, block.begin + block.size), np.diff(block.starts))
     others = block.neighbours.astype(np.int64)
     up = place[owners] < place[others]
@@ -53,7 +53,7 @@ def _upward(block: Block, place: Values) -> tuple[Values, Values]:
 
 
 def _chunks(wedges: Values) -> list[tuple[int, int]]:
-    """Ranges of edges with a bounded number of wedges each."""
+    """Return ranges of edges with a bounded number of wedges each."""
     total = np.cumsum(wedges)
     if not len(total) or not total[-1]:
         return []

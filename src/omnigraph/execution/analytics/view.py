@@ -38,11 +38,11 @@ class GraphView:
         self.rows = lru_cache(maxsize=None)(self._rows)
 
     def local(self) -> LocalRunner:
-        """A runner in this process."""
+        """Return a runner in this process."""
         return LocalRunner(self.rows)
 
     def _rows(self, direction: str) -> Rows:
-        """Compressed rows of one direction: out, in, both, or simple."""
+        """Return the compressed rows of one direction: out, in, both, or simple."""
         if direction in (OUT, IN):
             if len(self.edge_types) == 1:
                 return self._stored(direction)
@@ -58,7 +58,7 @@ class GraphView:
         return _compressed(first, second, None, self.node_count)
 
     def _stored(self, direction: str) -> Rows:
-        """The adjacency of the one edge type as it is kept, among the nodes of both types."""
+        """Return the cached adjacency of the single edge type, in the numbering of the view."""
         [name] = self.edge_types
         edge = self.data.catalog.edge(name)
         adjacency = self.data.adjacency((name,), direction, distinct=False)
@@ -73,7 +73,7 @@ class GraphView:
         return Rows(padded, np.asarray(adjacency.targets, np.int64) + self.offsets[far], weights)
 
     def _pairs(self, direction: str) -> tuple[Ints, Ints, Floats | None]:
-        """Both ends of every edge, with its weight: by type, then by the end that comes first, then by number."""
+        """Return both ends of every edge, with its weight: by type, then by the end that comes first, then number."""
         near, far = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         weights = [np.empty(0, np.float64)]
         for name in self.edge_types:
@@ -89,7 +89,7 @@ class GraphView:
         return np.concatenate(near), np.concatenate(far), weighed
 
     def _weights(self, edge_type: str, numbers: Values) -> Floats | None:
-        """The weights of some edges of a type."""
+        """Return the weights of some edges of a type."""
         if self.weight is None:
             return None
         edge = self.data.catalog.edge(edge_type)
@@ -102,14 +102,14 @@ class GraphView:
         return weights[numbers]
 
     def ids(self) -> pa.Array:
-        """The id of each node."""
+        """Return the id of each node."""
         return pa.concat_arrays([self._ids(name).cast(pa.string()) for name in self.node_types])
 
     def _ids(self, type_name: str) -> pa.Array:
         return self.data.property_column(self.data.catalog.node(type_name), "id")
 
     def table(self, values: Mapping[str, Values]) -> pa.Table:
-        """A result: type, id and some values of every node."""
+        """Return a result table: type, id and some values of every node."""
         counts = [self.data.nodes[node].count for node in self.node_types]
         kinds = pa.DictionaryArray.from_arrays(
             pa.array(np.repeat(np.arange(len(counts), dtype=np.int32), counts)), pa.array(list(self.node_types))
@@ -118,7 +118,7 @@ class GraphView:
         return pa.table({"type": kinds.cast(pa.string()), "id": self.ids(), **columns})
 
     def number_of(self, type_name: str | None, node_id: IdValue) -> int:
-        """The number of a node; the type may be left out where ids are not shared between types."""
+        """Return the number of a node; the type may be left out where ids are not shared between types."""
         if type_name is not None:
             type_name = self.data.catalog.node(type_name).name
         for name in (type_name,) if type_name is not None else self.node_types:

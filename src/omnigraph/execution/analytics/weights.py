@@ -1,4 +1,4 @@
-"""Weights of edges: a numeric property as numbers that algorithms may add up and compare."""
+"""Weights of edges: a numeric property, checked to be finite and not negative."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from omnigraph.schema.catalog import EdgeType
 
 
 def weight_column(edge: EdgeType, name: str) -> str:
-    """The column of the property that weighs an edge type."""
+    """Return the column of the property that weighs an edge type."""
     if all(each.name != name for each in edge.properties):
         numeric = sorted(each.name for each in edge.properties if each.type.is_numeric)
         known = f"numeric properties: {', '.join(numeric)}" if numeric else "it has no numeric property"
@@ -30,7 +30,7 @@ def weight_column(edge: EdgeType, name: str) -> str:
 def checked_weights(
     column: pa.Array | pa.ChunkedArray, edge: EdgeType, name: str, ends: Callable[[int], tuple[str, str]]
 ) -> Floats:
-    """A column of weights as floating-point numbers: each finite and none negative. `ends` names a row in the error."""
+    """Return a column of weights as floats: each finite and none negative. `ends` names a row in the error."""
     values = pc.cast(column, pa.float64(), safe=False)
     found: Floats = pc.fill_null(values, np.nan).to_numpy()
     wrong = np.flatnonzero(~((found >= 0) & np.isfinite(found)))

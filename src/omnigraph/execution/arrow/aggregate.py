@@ -1,4 +1,4 @@
-"""Grouping rows and computing aggregates, one Arrow pass for all of them."""
+"""Group rows and compute aggregates, in one Arrow pass for all of them."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _ARROW_NAME = {"min": "min", "max": "max", "collect": "list"}
 def group_rows(
     keys: list[ir.Expr], wanted: list[ir.Aggregate], evaluator: Evaluator, frame: Frame
 ) -> tuple[Frame, dict[ir.Expr, pa.Array]]:
-    """One row per group (bindings of its first row), and the value of every aggregate per group.
+    """Return one row per group (bindings of its first row), and the value of every aggregate per group.
 
-    Without keys there is one group, also of no rows at all.
+    Without keys there is one group, even of no rows.
     """
     deciding = _deciding(keys, evaluator)
     is_counted = frame.weights is not None and len(deciding) == 1 and isinstance(deciding[0], ir.Entity)
@@ -37,7 +37,7 @@ def group_rows(
     representatives = replace(frame, weights=None) if is_counted else frame.take(first)
     del numbers, first
     shown = evaluator.over(representatives)
-    # A whole node is found again from its binding; only what was computed has to be kept.
+    # A whole node is read again from its binding; only computed values have to be kept.
     known.update({key: shown.array(key) for key in keys if not isinstance(key, (ir.Prop, ir.EntityId, ir.Entity))})
     if not keys and not frame.length:
         representatives = Frame(1, {v: np.full(1, -1, np.int64) for v in frame.numbers})
@@ -45,7 +45,7 @@ def group_rows(
 
 
 def _deciding(keys: list[ir.Expr], evaluator: Evaluator) -> list[ir.Expr]:
-    """Keys that tell groups apart: beside a whole node, or its id or key, its other properties say nothing more."""
+    """Return the keys that determine the group: a whole node, or its id or key, implies its other properties."""
     whole = {var for key in keys if evaluator.is_whole(key) for var in ir.variables(key)}
     found: list[ir.Expr] = []
     for key in keys:
@@ -62,7 +62,7 @@ def _key_codes(key: ir.Expr, evaluator: Evaluator, frame: Frame) -> Ints:
         return frame.numbers[key.var]
     held = evaluator.held(key)
     if held is not None:
-        # A column has its codes once, and rows look theirs up.
+        # A column is encoded once, and rows look their codes up.
         by_place: Ints = evaluator.kept.get(("codes", *held.key), lambda: codes(held.column))
         of_rows: Ints = by_place[held.places]
         return of_rows
@@ -72,7 +72,7 @@ def _key_codes(key: ir.Expr, evaluator: Evaluator, frame: Frame) -> Ints:
 def _aggregate(aggregate: ir.Aggregate, evaluator: Evaluator, frame: Frame, numbers: Ints, count: int) -> pa.Array:
     operand = aggregate.operand
     if frame.weights is not None:
-        # Only counts of things that are always there are counted by weight.
+        # Only counts of values that are never null are weighted.
         if count == 1:
             return pa.array([frame.weights.sum()], pa.int64())
         if count == len(numbers):  # every row is a group, in order
@@ -98,7 +98,7 @@ def _count_entities(values: Ints, numbers: Ints, count: int, *, distinct: bool) 
     if distinct and len(values):
         if count == 1:
             return pa.array([len(sorted_distinct(values))], pa.int64())
-        # Group and value as one number: sorting those is far cheaper than sorting pairs.
+        # Combine group and value in one number: sorting those is far cheaper than sorting pairs.
         low, width = values.min(), int(values.max() - values.min()) + 1
         if count * width < _LARGEST:
             numbers = sorted_distinct(numbers * width + (values - low)) // width
@@ -108,11 +108,11 @@ def _count_entities(values: Ints, numbers: Ints, count: int, *, distinct: bool) 
 
 
 def _summed(function: str, values: pa.Array, numbers: Ints, count: int) -> pa.Array:
-    """Sums or means of floats, added in the order of the rows; null for a group without values."""
+    """Return sums or means of floats, added in row order; null for a group without values."""
     sums = np.bincount(numbers, weights=values.to_numpy(zero_copy_only=False), minlength=count)
     sizes = np.bincount(numbers, minlength=count)
     found = sums if function == "sum" else sums / np.maximum(sizes, 1)
-    return pa.array(found.astype(np.float64), mask=sizes == 0)  # of no rows at all, the sums are integers
+    return pa.array(found.astype(np.float64), mask=sizes == 0)  # without rows the sums are integers
 
 
 def _by_arrow(aggregate: ir.Aggregate, values: pa.Array, numbers: Ints, count: int) -> pa.Array:

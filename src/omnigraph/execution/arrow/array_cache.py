@@ -1,7 +1,7 @@
-"""Small values computed from pins that are asked for again and again: least recently used first out, by bytes.
+"""Cache of small arrays computed from pins, bounded by bytes, least recently used out first.
 
-Pins are immutable, so nothing here goes stale. What is asked for once only need not be made for all rows of a table:
-`is_wanted` says when it is time.
+Pins are immutable, so no entry goes stale. A value that is used once is not worth computing for all rows of a table:
+`is_wanted` decides when it is.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ class ArrayCache:
         self._asked: BoundedCache[Hashable, int] = BoundedCache(_MAX_ASKED)
 
     def find(self, key: Hashable) -> Array | None:
-        """An array that was made before."""
+        """Return a cached array, or None."""
         return self._arrays.get(key)
 
     def get(self, key: Hashable, make: Callable[[], Array]) -> Array:
-        """An array, made when it is not there. Nobody may change it."""
+        """Return a cached array; compute it if absent. Callers must not change it."""
         found = self.find(key)
         if found is None:
             found = make()
             found.setflags(write=False)
-            if found.nbytes <= self._max_bytes // 4:  # one array is not worth all the others
+            if found.nbytes <= self._max_bytes // 4:  # one array must not evict all others
                 self._arrays.put(key, found)
         return found
 
     def is_wanted(self, key: Hashable) -> bool:
-        """Whether something is asked for often enough to be made for good. Counts as asking."""
+        """Return whether a value is requested often enough to compute it for all rows. Counts as a request."""
         if key in self._arrays:
             return True
         return self._asked.put(key, (self._asked.get(key) or 0) + 1) > _OFTEN

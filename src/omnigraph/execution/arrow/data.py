@@ -1,7 +1,7 @@
-"""What a query reads of one snapshot: columns, ids and topologies, loaded when first used and kept by pin.
+"""The data of one snapshot for queries: columns, ids and topologies, loaded on first use and cached by pin.
 
 Nodes of all types share one numbering within a snapshot: a type's nodes are `offset .. offset + count`. A variable is
-an array of such numbers, whatever its types are. Edges have a numbering of their own. Pins are immutable, so what was
+an array of such numbers, whatever its types are. Edges have a numbering of their own. Pins are immutable, so data
 loaded for one pin serves every snapshot that holds it.
 """
 
@@ -31,20 +31,20 @@ Ints = np.ndarray[Any, np.dtype[np.int64]]
 
 @dataclass(frozen=True)
 class Span:
-    """Where the nodes or edges of one type lie in the common numbering."""
+    """The range of the nodes or edges of one type in the common numbering."""
 
     name: str
     offset: int
     count: int
 
     def numbers(self, part: slice = slice(None)) -> Ints:
-        """The numbers of all of them, or of a part."""
+        """Return the numbers of all of them, or of a part."""
         first, last, _ = part.indices(self.count)
         return np.arange(self.offset + first, self.offset + max(first, last), dtype=np.int64)
 
 
 class GraphData:
-    """One snapshot as a query sees it."""
+    """One snapshot, as query operators read it."""
 
     def __init__(
         self,
@@ -67,25 +67,25 @@ class GraphData:
         self._loads = True
 
     def fetching(self) -> GraphData:
-        """The same for few rows at a time: columns that are not in memory are fetched row by row, never loaded."""
+        """Return the same data for few rows at a time: columns not in memory are fetched row by row, never loaded."""
         found = copy(self)
         found._loads = False
         return found
 
     def entity(self, name: str, *, is_edge: bool) -> EntityType:
-        """A node or edge type."""
+        """Return a node or edge type."""
         return self.catalog.edge(name) if is_edge else self.catalog.node(name)
 
     def loaded(self, entity: EntityType) -> LoadedTable:
-        """The loaded table of a type."""
+        """Return the loaded table of a type."""
         return self._cache.table(self.snapshot.table(entity.table_key))
 
     def property_column(self, entity: EntityType, name: str) -> pa.Array:
-        """A property (public name), or `id`, `src`, `dst`, of every row of a type."""
+        """Return a property (public name), or `id`, `src`, `dst`, of every row of a type."""
         return self.loaded(entity).column(self.physical(entity, name))
 
     def all_of(self, types: tuple[str, ...]) -> Ints:
-        """Every node of the given types."""
+        """Return the numbers of every node of the given types."""
         if len(types) == 1:
             return self._every_one(self.nodes[types[0]])
         parts = [self._every_one(self.nodes[name]) for name in types]
@@ -98,16 +98,16 @@ class GraphData:
         return found
 
     def forget_numbers(self) -> None:
-        """Let go of the numberings of whole types: they are made again when they are needed."""
+        """Release the numberings of whole types; they are made again on demand."""
         self._every.clear()
 
     @property
     def node_count(self) -> int:
-        """Nodes of all types."""
+        """Return the number of nodes of all types."""
         return sum(span.count for span in self.nodes.values())
 
     def take(self, types: tuple[str, ...], name: str, numbers: Ints, *, is_edge: bool = False) -> pa.Array:
-        """A property of each numbered entity; null where the number is negative (an optional without a match)."""
+        """Return a property of each numbered entity; null for a negative number (an optional without a match)."""
         every = [(self.edges if is_edge else self.nodes)[t] for t in types]
         spans = [span for span in every if span.count] or every[:1]
         if not self._loads:
@@ -136,7 +136,7 @@ class GraphData:
         return loaded.take(column, numbers - span.offset)
 
     def _fetched(self, spans: list[Span], name: str, numbers: Ints, *, is_edge: bool) -> pa.Array:
-        """A property of each numbered entity, of these rows only."""
+        """Fetch a property of each numbered entity, of these rows only."""
         place = np.zeros(len(numbers), np.int64)
         absent = np.ones(len(numbers), np.bool_)
         parts: list[pa.Array] = []
@@ -151,23 +151,23 @@ class GraphData:
 
     @staticmethod
     def physical(entity: EntityType, name: str) -> str:
-        """The column of a property (public name), or of `id`, `src`, `dst`."""
+        """Return the physical column of a property (public name), or of `id`, `src`, `dst`."""
         return name if name in ("id", "src", "dst") and not _has(entity, name) else entity.property(name).column
 
     def text_index(self, node: NodeType, name: str) -> TextIndex:
-        """The inverted index of a String property of a node type."""
+        """Return the inverted index of a String property of a node type."""
         entry = self.snapshot.table(node.table_key)
         return self._texts.index(entry, node.property(name).column, self.loaded(node))
 
     def vectors(self, node: NodeType, name: str) -> Any:
-        """The vectors of a property as one matrix, rows of zeros for nulls, and which rows have one."""
+        """Return the vectors of a property as one matrix, zeros for nulls, and a mask of the rows that have one."""
         column = node.property(name).column
         return self._cache.derived(
             ("vectors", self._pin(node.table_key), column), lambda: _matrix(self.loaded(node).column(column))
         )
 
     def per_node(self, types: tuple[str, ...], numbers: Ints, values: Callable[[NodeType], Any]) -> Any:
-        """A computed value of each numbered node: `values` gives those of all nodes of a type. 0 for no node."""
+        """Return a computed value of each numbered node: `values` gives those of all nodes of a type. 0 for no node."""
         result: Any = None
         for name in types:
             span = self.nodes[name]
@@ -179,19 +179,19 @@ class GraphData:
         return result
 
     def far_types(self, edge_types: tuple[str, ...], direction: str) -> set[str]:
-        """The node types that some edge types lead to."""
+        """Return the node types at the far end of some edge types."""
         types = [self.catalog.edge(name) for name in edge_types]
         found = {t.target for t in types} if direction != "in" else set()
         return found | ({t.source for t in types} if direction != "out" else set())
 
     def neighbourhood(self, edge_types: tuple[str, ...], direction: str, *, distinct: bool) -> Neighbourhood:
-        """The way along some edge types, decided hop by hop. Several types at once always use compressed rows."""
+        """Return the neighbours over some edge types, by index or topology per hop; several types use the topology."""
         if len(edge_types) > 1 or self.topologies.expansion == "csr":
             return self.adjacency(edge_types, direction, distinct=distinct)
         return IndexedExpansion(self, self.catalog.edge(edge_types[0]), direction, distinct=distinct)
 
     def adjacency(self, edge_types: tuple[str, ...], direction: str, *, distinct: bool) -> Adjacency:
-        """Neighbours over some edge types. `distinct`: each pair once, and no edge numbers."""
+        """Return the adjacency over some edge types. `distinct`: each pair once, and no edge numbers."""
         if len(edge_types) == 1:
             return self.one_type(self.catalog.edge(edge_types[0]), direction, distinct=distinct)
         key = ("adjacency", edge_types, direction, distinct, tuple(map(self._pin, sorted(self.snapshot.tables))))
@@ -211,7 +211,7 @@ class GraphData:
         return found
 
     def one_type(self, edge: EdgeType, direction: str, *, distinct: bool) -> Adjacency:
-        """Kept by the pins of the edge type and its two node types: writes to other types do not touch it."""
+        """Cached by the pins of the edge type and its two node types: writes to other types do not invalidate it."""
         source, target = self.nodes[edge.source], self.nodes[edge.target]
         near, far = (target, source) if direction == "in" else (source, target)
         found = self.topologies.adjacency(self.edge_pins(edge), direction, distinct=distinct)
@@ -221,12 +221,12 @@ class GraphData:
         )
 
     def edge_pins(self, edge: EdgeType) -> EdgePins:
-        """What the topology of an edge type depends on."""
+        """Return the pins that the topology of an edge type depends on."""
         keys = (edge.table_key, f"node:{edge.source}", f"node:{edge.target}")
         return EdgePins(*map(self.snapshot.table, keys))
 
     def pin(self, entity: EntityType) -> tuple[str, int]:
-        """What the rows of a type are kept by."""
+        """Return the pin of a type, the cache key of its rows."""
         return self._pin(entity.table_key)
 
     def _pin(self, table_key: str) -> tuple[str, int]:
@@ -235,7 +235,7 @@ class GraphData:
 
 
 def sizes_of(data: GraphData) -> Sizes:
-    """What the planner needs to know of a snapshot."""
+    """Return the sizes of a snapshot that the planner uses."""
     catalog = data.catalog
     return Sizes(
         {name: span.count for name, span in data.nodes.items()},
@@ -245,7 +245,7 @@ def sizes_of(data: GraphData) -> Sizes:
 
 
 def take_nullable(column: pa.Array, positions: Ints, absent: np.ndarray[Any, np.dtype[np.bool_]]) -> pa.Array:
-    """Rows of a column by position, null where `absent`."""
+    """Return rows of a column by position, null where `absent`."""
     if absent.any():
         return column.take(pa.array(np.where(absent, 0, positions), mask=absent))
     return column.take(pa.array(positions))

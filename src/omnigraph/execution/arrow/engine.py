@@ -1,4 +1,4 @@
-"""Running a read: match the pattern, group, project, order, cut.        (QueryIR -> ArrowExecutor -> pyarrow.Table)"""
+"""Execute a read: match the pattern, group, project, order, cut.         (QueryIR -> ArrowExecutor -> pyarrow.Table)"""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ _MAX_PLANS = 512
 _FIRST_SLICE = 1024
 _MUCH_LESS = 4
 _ANONYMOUS = re.compile(r"_\d+")
-"""Names of nodes that a query does not name."""
+"""Names of nodes that a query leaves anonymous."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """A finished query: its rows, the plan that was followed, and what each of its operators did."""
+    """A finished query: its rows, the plan that ran, and the measurements of its operators."""
 
     table: pa.Table
     plan: QueryPlan
@@ -60,7 +60,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Asked:
-    """One query on one snapshot: its plan, what it reads, what it was asked with, and who watches it."""
+    """One execution: the plan, the data, the request with its parameters, and the governor."""
 
     plan: QueryPlan
     data: GraphData
@@ -70,7 +70,7 @@ class Asked:
 
 
 class ArrowExecutor:
-    """Runs queries in this process. Safe to share between threads."""
+    """Executes queries in this process. Safe to share between threads."""
 
     def __init__(self, store: GraphStore, limits: Limits | None = None) -> None:
         settings = store.settings
@@ -80,15 +80,15 @@ class ArrowExecutor:
         self._plans: BoundedCache[int, tuple[ir.QueryIR, str, QueryPlan]] = BoundedCache(_MAX_PLANS)
 
     def data(self, snapshot: Snapshot, catalog: Catalog) -> GraphData:
-        """What a snapshot holds, with everything that this process has loaded of it already."""
+        """Return the data of a snapshot, including everything that this process has loaded already."""
         return GraphData(self._cache, self.topologies, snapshot, catalog)
 
     def execute(self, query: ir.QueryIR, snapshot: Snapshot, catalog: Catalog, params: Mapping[str, Any]) -> pa.Table:
-        """The result of a query, columns in the order of its outputs."""
+        """Return the result of a query, columns in the order of its outputs."""
         return self.run(query, snapshot, catalog, params).table
 
     def run(self, query: ir.QueryIR, snapshot: Snapshot, catalog: Catalog, params: Mapping[str, Any]) -> Run:
-        """The result of a query, and how it came about."""
+        """Return the result of a query, with its plan and measurements."""
         begun = time.perf_counter()
         asked = self._asked(query, snapshot, catalog, params)
         projection = Projection(asked)
@@ -99,9 +99,9 @@ class ArrowExecutor:
     def stream(
         self, query: ir.QueryIR, snapshot: Snapshot, catalog: Catalog, params: Mapping[str, Any], max_rows: int
     ) -> Streamed:
-        """The result of a query in batches of at most so many rows, projected when they are asked for if that can be.
+        """Return the result in batches of at most the given number of rows, projected on demand if the plan allows it.
 
-        Matching is done here and now, and with it all that it can refuse.
+        Matching runs in this call, so its errors are raised here.
         """
         asked = self._asked(query, snapshot, catalog, params)
         projection = Projection(asked)
@@ -123,11 +123,11 @@ class ArrowExecutor:
         return Asked(self._planned(query, data), data, scope_of(query.pattern), request, governor)
 
     def plan(self, query: ir.QueryIR, snapshot: Snapshot, catalog: Catalog) -> QueryPlan:
-        """The plan that a query would follow on a snapshot. Reads nothing."""
+        """Return the plan of a query on a snapshot. Reads no data."""
         return self._planned(query, GraphData(self._cache, self.topologies, snapshot, catalog))
 
     def _planned(self, query: ir.QueryIR, data: GraphData) -> QueryPlan:
-        """Plans are kept by query and snapshot: compiled queries are kept too, so the object is the key."""
+        """Return the cached plan of a query and snapshot. Compiled queries are cached too, so the object is the key."""
         known = self._plans.get(id(query))
         if known is not None and known[0] is query and known[1] == data.snapshot.commit_id:
             return known[2]
@@ -137,7 +137,7 @@ class ArrowExecutor:
 
 
 def _bound(asked: Asked, projection: Projection) -> tuple[Frame, bool]:
-    """The matched rows, and whether they were only counted."""
+    """Return the matched rows, and whether they were only counted."""
     plan, data, scope, request, governor = asked.plan, asked.data, asked.scope, asked.request, asked.governor
     if plan.count is not None:
         with governor.operator(plan.count) as measured:
@@ -156,7 +156,7 @@ def _bound(asked: Asked, projection: Projection) -> tuple[Frame, bool]:
 
 
 def _matched(plan: QueryPlan, matcher: Matcher, wanted: int | None) -> Frame:
-    """All matches; or, when any will do, only as many slices of the first scan as it takes to have enough."""
+    """Return all matches; if any rows suffice, match only as many slices of the first scan as yield enough."""
     first = plan.match[0] if plan.match else None
     if wanted is None or not plan.stops_early or not isinstance(first, Scan) or len(plan.match) == 1:
         return matcher.run(plan.match, ONE_ROW, plan.carried)
@@ -174,7 +174,7 @@ def _matched(plan: QueryPlan, matcher: Matcher, wanted: int | None) -> Frame:
 
 
 class Projection:
-    """From bindings to the result."""
+    """The operators from bindings to the result."""
 
     def __init__(self, asked: Asked) -> None:
         self._plan = asked.plan
@@ -187,16 +187,16 @@ class Projection:
         self._governor = asked.governor
 
     def wanted_rows(self) -> int | None:
-        """How many rows the result can use at most."""
+        """Return the number of rows that the result can use at most."""
         limit = self.limit()
         return None if limit is None else limit + (self._bound(self._query.offset) or 0)
 
     def limit(self) -> int | None:
-        """How many rows the query asks for."""
+        """Return the query's limit."""
         return self._bound(self._query.limit)
 
     def table(self, frame: Frame) -> pa.Table:
-        """The result from matched rows."""
+        """Return the result from matched rows."""
         query = self._query
         known: dict[ir.Expr, pa.Array] = {}
         if "rank" in self._operators:
@@ -211,9 +211,9 @@ class Projection:
         return self.finished(frame, known)
 
     def finished(self, frame: Frame, known: dict[ir.Expr, pa.Array]) -> pa.Table:
-        """The result from ranked or grouped rows, and what is known of them already."""
+        """Return the result from ranked or grouped rows, reusing the values computed so far."""
         if self._plan.cuts_first:
-            # What is thrown away need not be computed.
+            # Values that are dropped later are not computed.
             with self._operator("sort"):
                 frame, known, _ = _taken(self._cut(self._order(frame, known)), frame, known, {})
         columns = self._columns(frame, known)
@@ -222,14 +222,14 @@ class Projection:
         return self._refined(frame, known, columns)
 
     def ordered(self, frame: Frame) -> Frame:
-        """Matched rows in their final order, and only those that the result has."""
+        """Return matched rows in their final order, cut to those of the result."""
         if not {"sort", "cut"} & self.names:
             return frame
         with self._operator("sort"):
             return frame.take(self._cut(self._order(frame, {})))
 
     def projected(self, frame: Frame) -> pa.Table:
-        """The result from rows that are in order already."""
+        """Return the result from rows that are in order already."""
         return self._finished_table(frame, self._columns(frame, {}))
 
     def _columns(self, frame: Frame, known: Mapping[ir.Expr, pa.Array]) -> dict[str, pa.Array]:
@@ -240,7 +240,7 @@ class Projection:
         return columns
 
     def _refined(self, frame: Frame, known: dict[ir.Expr, pa.Array], columns: dict[str, pa.Array]) -> pa.Table:
-        """Having, distinct, sort and cut: in that order, on projected rows."""
+        """Apply having, distinct, sort and cut, in that order, to projected rows."""
         query = self._query
         if query.having is not None:
             with self._operator("having") as measured:
@@ -270,18 +270,18 @@ class Projection:
 
     @staticmethod
     def _codes(column: ir.OutputColumn, values: pa.Array, frame: Frame) -> Ints:
-        """What tells two values of a column apart; nodes of different types may have one id."""
+        """Return codes that distinguish the values of a column; nodes of different types may have one id."""
         return frame.numbers[column.expr.var] if isinstance(column.expr, ir.Entity) else codes(values)
 
     def _evaluator(self, frame: Frame, known: Mapping[ir.Expr, pa.Array]) -> Evaluator:
         return Evaluator(self._data, self._scope, self._request, frame, known)
 
     def keys(self) -> list[ir.Expr]:
-        """What rows are grouped by."""
+        """Return the grouping keys."""
         return [c.expr for c in self._query.outputs if not ir.has_aggregate(c.expr)]
 
     def aggregates(self) -> list[ir.Aggregate]:
-        """Every aggregate of the query, once."""
+        """Return every aggregate of the query, once."""
         query = self._query
         exprs = [*(c.expr for c in query.outputs), *(k.expr for k in query.order)]
         if query.having is not None:
@@ -296,14 +296,14 @@ class Projection:
         return {**known, **named}
 
     def _order(self, frame: Frame, known: Mapping[ir.Expr, pa.Array]) -> Ints:
-        """Rows in their final order. Ties are broken by the ids of everything bound, so the order is total."""
+        """Return rows in their final order. Ties are broken by the ids of everything bound, so the order is total."""
         if not self._query.order:
             return np.arange(frame.length, dtype=np.int64)
         first = self._sort_key(0, frame, known)
         needed = self.wanted_rows()
         if needed is None or needed * _MUCH_LESS > frame.length or not needed:
             return self._sorted([first], frame, known)
-        # Most rows are cut off: whatever the other keys say, they are behind the last one that is kept.
+        # Most rows are cut off: whatever their other keys, they sort behind the last row that is kept.
         last = np.partition(first, needed - 1)[needed - 1]
         kept = np.flatnonzero(first <= last)
         few, few_known, _ = _taken(kept, frame, known, {})
@@ -317,14 +317,14 @@ class Projection:
         return order
 
     def _sort_key(self, index: int, frame: Frame, known: Mapping[ir.Expr, pa.Array]) -> Any:
-        """Numbers that sort like the values of one key."""
+        """Return numbers that sort like the values of one key."""
         key = self._query.order[index]
         expr = key.expr if key.expr in known else sort_key(self._query, key)
         values = sortable(self._evaluator(frame, known).array(expr))
         return -values if key.descending else values
 
     def _ties(self, frame: Frame) -> Iterator[Ints]:
-        """Ids of named entities, then of anonymous ones, then types: two rows that differ at all have an order."""
+        """Return tie-breakers: ids of named entities, then of anonymous ones, then types. The order is total."""
         for var in sorted(frame.numbers, key=lambda v: (_ANONYMOUS.fullmatch(v) is not None, v)):
             is_edge = var in self._scope.edges
             types = self._scope.edges[var] if is_edge else self._scope.nodes[var]
@@ -346,7 +346,7 @@ class Projection:
         return int(value)
 
     def _finished(self, column: ir.OutputColumn, values: pa.Array, frame: Frame) -> pa.Array:
-        """A whole node is returned as an object; everything else as it is."""
+        """Return a column of the result; a whole node becomes an object, any other value stays as it is."""
         if not isinstance(column.expr, ir.Entity):
             return values
         return self._objects(column.expr.var, frame)

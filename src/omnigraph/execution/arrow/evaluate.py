@@ -1,6 +1,6 @@
 """Expressions over a frame, column at a time, in three-valued logic.
 
-Nothing wraps and nothing divides by zero silently: what would be a wrong number is an error.
+Overflow and division by zero are errors: no wrong number is returned.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _FLIPPED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 @dataclass(frozen=True)
 class Request:
-    """What a query was asked with: typed parameters, one moment for all of it, and who embeds text if it must be."""
+    """The inputs of a query: typed parameters, one moment for all expressions, and the embedding provider."""
 
     params: Mapping[str, Any]
     now: dt.datetime
@@ -57,7 +57,7 @@ class Scope:
 
 @dataclass(frozen=True)
 class Held:
-    """A column in memory, what tells it from others, and the places of some rows in it."""
+    """A column in memory, its cache key, and the places of some rows in it."""
 
     key: tuple[Hashable, ...]
     column: pa.Array
@@ -79,21 +79,21 @@ class Evaluator:
         self._scope = scope
         self._request = request
         self._frame = frame
-        # Expressions that have a value already: aggregates of a group, grouping keys, output columns.
+        # Expressions that are computed already: aggregates of a group, grouping keys, output columns.
         self._known = known or {}
 
     def mask(self, expr: ir.Expr) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """Where a boolean expression is true."""
+        """Return where a boolean expression is true."""
         found = pc.fill_null(self.array(expr), False)
         truth: np.ndarray[Any, np.dtype[np.bool_]] = found.to_numpy(zero_copy_only=False).astype(np.bool_)
         return truth
 
     def over(self, frame: Frame) -> Evaluator:
-        """The same for other rows; what was known of these rows is not known of those."""
+        """Return an evaluator of other rows, without the values computed for these."""
         return Evaluator(self._data, self._scope, self._request, frame)
 
     def is_whole(self, expr: ir.Expr) -> bool:
-        """Whether an expression tells the nodes (or edges) of its variable apart, all of them."""
+        """Return whether an expression identifies the nodes (or edges) of its variable."""
         if not isinstance(expr, (ir.Prop, ir.EntityId, ir.Entity)):
             return False
         if isinstance(expr, ir.Entity):
@@ -108,11 +108,11 @@ class Evaluator:
 
     @property
     def kept(self) -> ArrayCache:
-        """Where values of whole columns are kept."""
+        """Return the cache of values of whole columns."""
         return self._data.kept
 
     def held(self, expr: ir.Expr) -> Held | None:
-        """The whole column that a property comes from, when looking at all of it is known or likely to pay."""
+        """Return the whole column of a property, if it is loaded or loading it is likely to pay."""
         if not isinstance(expr, ir.Prop) or expr in self._known or len(self._scope.nodes.get(expr.var, ())) != 1:
             return None
         span = self._data.nodes[self._scope.nodes[expr.var][0]]
@@ -128,7 +128,7 @@ class Evaluator:
         return Held(key, loaded.column(name), numbers - span.offset)
 
     def array(self, expr: ir.Expr) -> pa.Array:
-        """One value per row."""
+        """Return one value per row."""
         if self._known and expr in self._known:
             return self._known[expr]
         match expr:
@@ -153,7 +153,7 @@ class Evaluator:
                 return self._logical(expr)
 
     def scalar(self, expr: ir.Expr) -> pa.Scalar:
-        """A value that is the same in every row."""
+        """Return a value that is the same in every row."""
         match expr:
             case ir.Const(value, kind):
                 return constant(value, kind.value)
@@ -202,7 +202,7 @@ class Evaluator:
         return self._data.take(self._scope.nodes[var], name, numbers)
 
     def _distances(self, var: str, name: str, query: ir.Expr, metric: str) -> pa.Array:
-        """Exact distances: from one vector, computed per node and not per row; or from one of each row."""
+        """Return exact distances: from one vector, computed per node and not per row; or from one vector per row."""
         if ir.variables(query):
             return pair_distances(self.array(own_vector(var, name)), self.array(query), metric)
         wanted = self.wanted_vector(var, name, query)
@@ -219,7 +219,7 @@ class Evaluator:
         return pa.array(distances, mask=np.isnan(distances))
 
     def _of_vectors(self, type_name: str, name: str, places: Any, wanted: Any, metric: str) -> Any:
-        """Distances of the vectors at some places of a type; NaN where there is none."""
+        """Return distances of the vectors at some places of a type; NaN where there is none."""
         node = self._data.catalog.node(type_name)
         loaded = self._data.loaded(node)
         column = node.property(name).column
@@ -234,7 +234,7 @@ class Evaluator:
         return distances
 
     def wanted_vector(self, var: str, name: str, query: ir.Expr) -> Any:
-        """The vector that a query asks for: as given, or embedded from text."""
+        """Return the query vector: as given, or embedded from text."""
         prop = self._data.catalog.node(self._scope.nodes[var][0]).property(name)
         return query_vector(self.scalar(query).as_py(), prop, self._request)
 
@@ -334,12 +334,12 @@ class Evaluator:
         kind = PropertyType(value.scalar).to_arrow() if value is not None else wanted.type
         left, options = comparable(wanted, pa.array(known, kind))
         found = pc.if_else(pc.is_null(wanted), None, pc.is_in(one_zero(left), value_set=one_zero(options)))
-        # With a null among the options, what is not found is unknown.
+        # With a null among the options, a value that is not found is unknown.
         return pc.if_else(found, True, None) if len(known) < len(listed) else found
 
 
 def matching(index: TextIndex, kind: str, text: str, edits: int | None) -> Any:
-    """Which rows a full-text test is true for."""
+    """Return the rows for which a full-text test is true."""
     if kind == "search":
         return index.search(text)
     if kind == "match_text":
@@ -349,7 +349,7 @@ def matching(index: TextIndex, kind: str, text: str, edits: int | None) -> Any:
 
 
 def query_vector(value: Any, prop: Property, request: Request) -> Any:
-    """A vector as given, or that of a text in the space of a property; null is no vector."""
+    """Return a vector as given, or the embedding of a text in the space of a property; null is no vector."""
     if not isinstance(value, str):
         return None if value is None else np.array(value, np.float64)
     recorded = prop.embed.model if prop.embed is not None else None
@@ -358,7 +358,7 @@ def query_vector(value: Any, prop: Property, request: Request) -> Any:
 
 
 def column_distances(column: pa.Array, wanted: Any, metric: str) -> Any:
-    """Distances of a column of vectors from one; NaN where there is none."""
+    """Return distances of a column of vectors from one; NaN where there is none."""
     present = pc.is_valid(column)
     vectors = column.filter(present).flatten().to_numpy(zero_copy_only=False).reshape(-1, len(wanted))
     distances = np.full(len(column), np.nan)
@@ -367,12 +367,12 @@ def column_distances(column: pa.Array, wanted: Any, metric: str) -> Any:
 
 
 def own_vector(var: str, name: str) -> ir.Prop:
-    """The property that a distance is measured from, as an expression."""
+    """Return the property that a distance is measured from, as an expression."""
     return ir.Prop(var, name, ir.ExprType(None, "value"))
 
 
 def pair_distances(left: pa.Array, right: pa.Array, metric: str) -> pa.Array:
-    """Distances of two columns of vectors, row by row; null where one has none."""
+    """Return distances of two columns of vectors, row by row; null where one has none."""
     present = pc.and_(pc.is_valid(left), pc.is_valid(right))
     distances = np.full(len(left), np.nan)
     rows = np.flatnonzero(present.to_numpy(zero_copy_only=False))
@@ -385,9 +385,9 @@ def pair_distances(left: pa.Array, right: pa.Array, metric: str) -> pa.Array:
 
 
 def vector_distances(vectors: Any, wanted: Any, metric: str) -> Any:
-    """Distances of rows from one vector: smaller is nearer, whatever the metric. Computed in double precision."""
+    """Return distances of rows from one vector, in double precision: smaller is nearer, whatever the metric."""
     distances = np.empty(len(vectors))
-    # In blocks that stay in the processor's cache: widening all vectors at once would cost more than the arithmetic.
+    # In blocks that fit the processor's cache: widening all vectors at once would cost more than the arithmetic.
     for at in range(0, len(vectors), _BLOCK):
         block = vectors[at : at + _BLOCK].astype(np.float64)
         distances[at : at + _BLOCK] = _block_distances(block, wanted, metric)
@@ -406,7 +406,7 @@ def _block_distances(vectors: Any, wanted: Any, metric: str) -> Any:
 
 
 def constant(value: Any, kind: PropertyType | None) -> pa.Scalar:
-    """A Python value as an Arrow scalar of its type."""
+    """Return a Python value as an Arrow scalar of its type."""
     if kind is None:
         return pa.scalar(None, pa.null())
     arrow = kind.to_arrow()
@@ -416,7 +416,7 @@ def constant(value: Any, kind: PropertyType | None) -> pa.Scalar:
 
 
 def comparable(left: pa.Array, right: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Both sides in a type that holds the values of either exactly, where there is one."""
+    """Convert both sides to a type that holds the values of either exactly, where there is one."""
     if left.type == right.type or pa.types.is_null(left.type) or pa.types.is_null(right.type):
         return left, right
     kinds = {left.type, right.type}
@@ -430,7 +430,7 @@ def comparable(left: pa.Array, right: pa.Array) -> tuple[pa.Array, pa.Array]:
 
 
 def one_zero(values: pa.Array) -> pa.Array:
-    """Floats with -0.0 written as 0.0: they are equal, but hashing tells them apart."""
+    """Return floats with -0.0 written as 0.0: they are equal, but have different hashes."""
     return pc.add(values, pa.scalar(0.0, values.type)) if pa.types.is_floating(values.type) else values
 
 

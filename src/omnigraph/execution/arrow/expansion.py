@@ -1,8 +1,8 @@
-"""From nodes to neighbours without a topology: a few nodes are looked up in the index of the edge table.
+"""Expand few nodes to their neighbours without a topology, by lookups in the index of the edge table.
 
-Compressed rows are the fastest way along edges once they are in memory, and dear to make for a question about a few
-nodes. So every hop decides anew, from the nodes it starts at: few nodes and no topology at hand means the BTREE of
-`src` or `dst`, anything else the topology. A table that is asked again and again gets its topology after all.
+Compressed rows are fastest once they are in memory, but expensive to build for a query about a few nodes. So every hop
+decides by its start nodes: few nodes without a topology in memory use the BTREE of `src` or `dst`, all others the
+topology. A table that is expanded often gets its topology in the end.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["IndexedExpansion", "Neighbourhood"]
 SMALL_FRONTIER = 64
 LARGE_TABLE = 20_000
 MANY_EDGES = 2_000
-"""Looking up costs something for every edge that is found; where more are expected, the topology is worth having."""
+"""A lookup has a cost per edge found; above this number of expected edges the topology is cheaper."""
 _COLUMNS = {"out": (("src", "dst"),), "in": (("dst", "src"),), "both": (("src", "dst"), ("dst", "src"))}
 
 
@@ -47,13 +47,13 @@ class IndexedExpansion:
         self.chains = near == far
 
     def neighbours(self, nodes: Ints, guard: Guard) -> tuple[Ints, Ints, Ints]:
-        """For each node in turn: its place in the input, repeated, its neighbours, and the edges to them."""
+        """For each node in turn return its place in the input, repeated, its neighbours, and the edges to them."""
         if self._adjacency is None and self._prefers_index(nodes):
             return self._by_index(nodes, guard)
         return self.topology().neighbours(nodes, guard)
 
     def topology(self) -> Adjacency:
-        """The compressed rows, made when they are not there."""
+        """Return the compressed rows; build them if absent."""
         if self._adjacency is None:
             at_hand = self._data.topologies.is_at_hand(self._pins, self._direction, distinct=self._distinct)
             self._adjacency = self._data.one_type(self._edge, self._direction, distinct=self._distinct)
@@ -90,7 +90,7 @@ class IndexedExpansion:
         return rows, found + self._far.offset, edges + self._data.edges[self._edge.name].offset
 
     def _looked_up(self, near: str, far: str, ids: pa.Array) -> Arcs:
-        """Edges whose `near` end is one of some nodes: which of them, the place of the other end, the edge's place."""
+        """Look up edges with `near` ends among some nodes: the node, the place of the other end, and of the edge."""
         edges = self._data.loaded(self._edge)
         if not len(ids):
             return Arcs(*(np.empty(0, np.int64) for _ in range(3)))
@@ -107,6 +107,6 @@ class IndexedExpansion:
 
 
 def _without_loops(found: Arcs, near_places: Ints) -> Arcs:
-    """Edges seen from their target, without those that were seen from their source already."""
+    """Drop self-loops from edges seen from their target, since they were seen from their source already."""
     apart: np.ndarray[Any, np.dtype[np.bool_]] = near_places[found.froms] != found.tos
     return Arcs(found.froms[apart], found.tos[apart], found.numbers[apart])

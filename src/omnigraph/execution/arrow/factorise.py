@@ -1,9 +1,9 @@
-"""Counting paths without making them.
+"""Count paths without materialising them.
 
-When a query only counts rows, and everything else it asks is about one variable, its rows need not exist: the number
-of ways in which a tree-shaped pattern extends a node is a product of sums over its neighbours, computed from the leaves
+When a query only counts rows, and all its other output refers to one variable, its rows need not be made: the number of
+ways in which a tree-shaped pattern extends a node is a product of sums over its neighbours, computed from the leaves
 up. Degrees come straight from the index pointers. Where a filter leaves few nodes to start from, making their rows is
-cheaper, and this stands aside.
+cheaper, and this module returns None.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from omnigraph.query.plan.seek import seek_of
 
 FEW = 1000
 NODES_AT_ONCE = 2**14
-"""Nodes are counted in blocks, so that what is made of one stays in the processor's cache, and memory with it."""
+"""Nodes are counted in blocks of this size, so that intermediate arrays fit the processor's cache."""
 _INT32 = 2**31
 SPARSE = 8
-"""Counting from few nodes pays when they have less than one edge in so many."""
+"""Counting from few nodes pays below one edge of theirs per this many edges."""
 
 Factor = Callable[[Ints, slice], Ints]
-"""Matches below some nodes, and where those stand among all that are counted."""
+"""Matches below some nodes, and the places of those nodes among all that are counted."""
 
 
 def counted_frame(
     query: ir.QueryIR, roots: frozenset[str], data: GraphData, scope: Scope, request: Request
 ) -> Frame | None:
-    """One row per node of the counting query's root, weighted by its number of matches; None when it does not pay."""
+    """Return one row per node of the counting root, weighted by its matches; None when counting does not pay."""
     counter = _Counter(query.pattern, data, scope, request)
     known: dict[str, int] = {}
     filtered = {var for f in query.pattern.filters for var in ir.variables(f)}
     few = 0
-    # Small types first: two that leave few nodes settle that matching is cheaper, before a large one is looked at.
+    # Small types first: two that leave few nodes decide for matching before a large one is read.
     for var in sorted(filtered, key=lambda v: (sum(data.nodes[t].count for t in scope.nodes[v]), v)):
         known[var] = len(counter.candidates(var))
         if known[var] <= FEW:
@@ -51,14 +51,14 @@ def counted_frame(
                 return None
 
     def cost(var: str) -> tuple[int, int, str]:
-        # Of two that restrict nothing, the one in the middle: what hangs below it is shallow.
+        # Of two unrestricted ones take the middle one: the tree below it is shallow.
         edges = sum(var in (e.source, e.target) for e in query.pattern.edges)
         return known.get(var, data.node_count + 1), -edges, var
 
     root = min(roots, key=cost)
     if any(count <= FEW and var != root for var, count in known.items()):
         return None
-    if len(roots) > 1:  # nothing but the number is asked for
+    if len(roots) > 1:  # only the number is needed
         data.forget_numbers()
         return _one_row(counter, root, counter.candidates(root) if root in known else None)
     numbers = counter.candidates(root)
@@ -70,7 +70,7 @@ def counted_frame(
 
 
 def _one_row(counter: _Counter, root: str, numbers: Ints | None) -> Frame:
-    """One match that stands for all of them, or no row when there is none."""
+    """Return one match that represents all of them, or no row when there is none."""
     total, example = counter.total(root, numbers)
     if example is None:
         return Frame(0, {root: np.empty(0, np.int64)}, weights=np.empty(0, np.int64))
@@ -78,7 +78,7 @@ def _one_row(counter: _Counter, root: str, numbers: Ints | None) -> Frame:
 
 
 class _Counter:
-    """Counts, for each node of a variable, the ways to match the part of the tree that hangs below it."""
+    """Counts, for each node of a variable, the matches of the subtree below it."""
 
     def __init__(self, block: ir.Block, data: GraphData, scope: Scope, request: Request) -> None:
         self._block = block
@@ -89,7 +89,7 @@ class _Counter:
         self._candidates: dict[str, Ints] = {}
 
     def candidates(self, var: str, among: Ints | None = None) -> Ints:
-        """Nodes of a variable (or those given) that its own filters allow."""
+        """Return the nodes of a variable (or those given) that pass its own filters."""
         own = tuple(f for f in self._block.filters if ir.variables(f) == {var})
         if among is not None:
             return self._scanner.candidates(var, own, among)
@@ -101,7 +101,7 @@ class _Counter:
         return self._candidates[var]
 
     def ways(self, var: str, numbers: Ints, came_by: ir.EdgePattern | None) -> Ints:
-        """How often each of the given nodes of `var` matches the edges below it."""
+        """Return the number of matches of the edges below each of the given nodes of `var`."""
         factors = self._factors(var, numbers, came_by)
         found = np.empty(len(numbers), np.int64)
         for at in range(0, len(numbers), NODES_AT_ONCE):
@@ -110,7 +110,7 @@ class _Counter:
         return found
 
     def total(self, root: str, numbers: Ints | None) -> tuple[int, int | None]:
-        """The number of matches, and a node of the root that has any; of all nodes of the root if none are given."""
+        """Return the number of matches, and a root node that has any; of all root nodes if none are given."""
         types = self._scope.nodes[root]
         if numbers is None and len(types) > 1:
             numbers = self.candidates(root)
@@ -127,7 +127,7 @@ class _Counter:
         return total, example
 
     def _factors(self, var: str, numbers: Ints | None, came_by: ir.EdgePattern | None) -> list[Factor]:
-        """What the edges below a variable multiply its matches by; `numbers` are all that will be asked for."""
+        """Return the factors of the edges below a variable; `numbers` are the only nodes that will be used."""
         found = []
         for edge in self._block.edges:
             if edge is came_by or var not in (edge.source, edge.target):
@@ -154,7 +154,7 @@ class _Counter:
         return lambda nodes, _part: adjacency.row_sums(weights, nodes)
 
     def _weights(self, below: str, allowed: Ints, edge: ir.EdgePattern, count: int, least: int) -> Places:
-        """The matches below each node that an edge can lead to, in as few bytes as hold them."""
+        """Return the matches below each node that an edge can reach, in the narrowest type that holds them."""
         if all(e is edge or below not in (e.source, e.target) for e in self._block.edges):
             leaves = np.zeros(count, np.uint8)
             leaves[allowed - least] = 1
@@ -165,7 +165,7 @@ class _Counter:
         return weights
 
     def _sums_of_few(self, adjacency: Adjacency, numbers: Ints, below: str, edge: ir.EdgePattern) -> Ints:
-        """Only the nodes that are reached at all are counted below."""
+        """Sum the matches below the reached nodes only."""
         rows, places = adjacency.expand(numbers)
         reached, which = np.unique(adjacency.reached(places), return_inverse=True)
         allowed = self.candidates(below, among=reached[self._is_of_types(below, reached)])
@@ -183,7 +183,7 @@ class _Counter:
         return mask
 
     def _is_free_leaf(self, var: str, came_by: ir.EdgePattern) -> bool:
-        """Nothing hangs below it and nothing restricts it: every neighbour counts once."""
+        """Return whether a variable has no edges below it and no restriction: every neighbour counts once."""
         if any(e is not came_by and var in (e.source, e.target) for e in self._block.edges):
             return False
         if any(ir.variables(f) == {var} for f in self._block.filters):

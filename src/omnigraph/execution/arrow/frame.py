@@ -18,7 +18,7 @@ Paths = Sequence[list[int] | None]
 class Frame:
     """`numbers` binds node and edge variables, `paths` path variables (the nodes of one shortest path per row).
 
-    `weights`, where they are given, say how many equal rows each row stands for; only counting sees them.
+    `weights`, if given, are the numbers of equal rows that each row represents; only counting reads them.
     """
 
     length: int
@@ -27,7 +27,7 @@ class Frame:
     weights: Ints | None = None
 
     def take(self, rows: Ints) -> Frame:
-        """The given rows, in that order."""
+        """Return the given rows, in that order."""
         return Frame(
             len(rows),
             {var: column[rows] for var, column in self.numbers.items()},
@@ -35,19 +35,19 @@ class Frame:
         )
 
     def keep(self, mask: Bools) -> Frame:
-        """The rows where the mask is true."""
+        """Return the rows where the mask is true."""
         return self if mask.all() else self.take(np.flatnonzero(mask))
 
     def bind(self, var: str, numbers: Ints) -> Frame:
-        """The frame with one more node or edge variable."""
+        """Return the frame with one more node or edge variable."""
         return Frame(self.length, {**self.numbers, var: numbers}, self.paths)
 
     def bind_path(self, var: str, paths: Paths) -> Frame:
-        """The frame with one more path variable."""
+        """Return the frame with one more path variable."""
         return Frame(self.length, self.numbers, {**self.paths, var: paths})
 
     def without(self, *names: str) -> Frame:
-        """The frame without some variables."""
+        """Return the frame without some variables."""
         return Frame(
             self.length,
             {v: c for v, c in self.numbers.items() if v not in names},
@@ -55,18 +55,18 @@ class Frame:
         )
 
     def only(self, names: frozenset[str] | None) -> Frame:
-        """The frame with nothing but some variables; with all of them for None."""
+        """Return the frame with only some variables; with all of them for None."""
         if names is None or not (self.numbers.keys() | self.paths.keys()) - names:
             return self
         return self.without(*((self.numbers.keys() | self.paths.keys()) - names))
 
     def is_bound(self, var: str) -> bool:
-        """Whether a variable is bound here."""
+        """Return whether a variable is bound here."""
         return var in self.numbers or var in self.paths
 
 
 def concat(first: Frame, second: Frame) -> Frame:
-    """Rows of two frames; what the second does not bind is null there."""
+    """Concatenate the rows of two frames; variables that the second lacks are null there."""
     absent = np.full(second.length, -1, np.int64)
     numbers = {v: np.concatenate([c, second.numbers.get(v, absent)]) for v, c in first.numbers.items()}
     paths = {v: [*c, *second.paths.get(v, [None] * second.length)] for v, c in first.paths.items()}

@@ -1,6 +1,6 @@
-"""Where a runaway query stops, and what each operator of a plan did.
+"""Enforce the limits of a query, and measure the operators of its plan.
 
-Limits are checked before rows are made, not after: a product of two large types is refused, not computed.
+Limits are checked before rows are made: a product of two large types is refused, not computed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Note = str | Callable[[], str]
 
 @dataclass(frozen=True)
 class Limits:
-    """What one query may use: rows of bindings, bytes they take, and seconds."""
+    """The limits of one query: rows of bindings, their bytes, and seconds."""
 
     max_rows: int = 50_000_000
     max_memory: int = 4 * 2**30
@@ -28,19 +28,19 @@ class Limits:
 
 @dataclass
 class Measured:
-    """What an operator did: rows it left, seconds it took with everything inside it, and how it went about it."""
+    """The measurements of an operator: rows out, seconds including inner operators, and notes on its strategy."""
 
     rows: int = 0
     seconds: float = 0.0
     notes: list[Note] = field(default_factory=list)
 
     def operator_notes(self) -> tuple[str, ...]:
-        """The notes in words, each once."""
+        """Return the notes as text, each once."""
         return tuple(dict.fromkeys(note if isinstance(note, str) else note() for note in self.notes))
 
 
 class Governor:
-    """Watches one run of one query."""
+    """Limits and measures one run of one query."""
 
     def __init__(self, limits: Limits, clock: Callable[[], float] = time.perf_counter) -> None:
         self._limits = limits
@@ -50,7 +50,7 @@ class Governor:
         self._running: list[Measured] = []
 
     def check_rows(self, rows: int, width: int = 1) -> None:
-        """Refuse to make so many rows of `width` variables; also the place where time runs out."""
+        """Refuse to make this many rows of `width` variables; also check the time."""
         limits = self._limits
         if rows > limits.max_rows:
             raise LimitExceeded(
@@ -76,7 +76,7 @@ class Governor:
             )
 
     def rested(self, seconds: float) -> None:
-        """Leave out a while in which the query waited for whoever reads its rows."""
+        """Exclude a time in which the query waited for the consumer of its rows."""
         self._begun += seconds
 
     @contextmanager
@@ -93,6 +93,6 @@ class Governor:
             self._running.pop()
 
     def note(self, text: Note) -> None:
-        """How the running operator goes about it; what costs something to say is said only when somebody asks."""
+        """Note the strategy of the running operator; a note given as a function is evaluated only when it is read."""
         if self._running and len(self._running[-1].notes) < _MAX_NOTES:
             self._running[-1].notes.append(text)

@@ -1,9 +1,9 @@
-"""Which conditions on a table are decided by its indexes, from what reading costs.
+"""Choose the conditions on a table that its indexes evaluate, by the cost of reading.
 
-A request to storage costs as much as reading some bytes more, so a column of a few kilobytes is read whole whatever
-indexes there are. Of a larger one the bounds of the index pages say what a condition would touch: the index is used
-where that, with the requests it takes, is less than the column. Of several conditions the one that leaves the least is
-decided first, and the others are judged on the rows it found, unless those may still be many.
+A storage request costs as much as reading some more bytes, so a column of a few kilobytes is read whole even if it has
+an index. For a larger one the bounds of the index pages give the pages that a condition touches: the index is used
+where these pages, with the requests for them, cost less than the column. The most selective of several conditions is
+evaluated first, and the others on the rows it found, unless those may still be many.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from omnigraph.storage.tables import Table
 
 REQUEST_BYTES_LOCAL = 16 << 10
 REQUEST_BYTES_REMOTE = 256 << 10
-"""Bytes that are read in the time of one request more."""
+"""Bytes that are read in the time of one additional request."""
 SMALL_TABLE = 4096
-"""Rows of one page of an index: nothing is gained by it."""
+"""Rows of one page of an index: smaller tables gain nothing from it."""
 _OPENING = 4
 _LOOKUP = 1
 """Requests that an index takes beyond those of a column: to open it, and for every range."""
@@ -33,19 +33,19 @@ Ranges = dict[str, list[ValueRange]]
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Conditions (by number) that the same indexes decide together."""
+    """Conditions (by number) that the same indexes evaluate together."""
 
     members: tuple[int, ...]
     ranges: Ranges
 
 
 def is_text_key(entity: EntityType, name: str) -> bool:
-    """Whether a property is the id of its entity, word for word, and so is found by the index of ids."""
+    """Return whether a property is the id of its entity, as the same text, so that the index of ids serves it."""
     return entity.key == (name,) and entity.property(name).type.scalar is Scalar.STRING
 
 
 def by_index(table: Table, conditions: Sequence[Predicate]) -> tuple[int, ...]:
-    """The numbers of the conditions to be decided by index, none when columns are the cheaper way."""
+    """Return the numbers of the conditions to be evaluated by index; none when columns are cheaper."""
     if table.stored_rows < SMALL_TABLE:
         return ()
     request = REQUEST_BYTES_LOCAL if table.is_local else REQUEST_BYTES_REMOTE
@@ -76,7 +76,7 @@ def _page_rows(table: Table, group: _Group) -> int:
 
 
 def _groups(conditions: Sequence[Predicate]) -> list[_Group]:
-    """Conditions with what they ask of indexes; those on one column together, since they narrow each other."""
+    """Return conditions with their index ranges; those on one column together, since they narrow each other."""
     alone: dict[str, tuple[list[int], list[ValueRange]]] = {}
     found: list[_Group] = []
     for number, condition in enumerate(conditions):
@@ -93,7 +93,7 @@ def _groups(conditions: Sequence[Predicate]) -> list[_Group]:
 
 
 def _ranges(condition: Predicate) -> Ranges | None:
-    """The values that rows must have, by column; None when an index does not narrow them."""
+    """Return the ranges of values that rows must have, by column; None when an index does not narrow them."""
     match condition:
         case Comparison(column, scalar, op, value):
             return None if op == "!=" else {column: [_range(op, _stored(value, scalar))]}

@@ -1,4 +1,4 @@
-"""Matching a pattern: the steps of a plan become a frame of bindings."""
+"""Match a pattern: execute the steps of a plan into a frame of bindings."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from omnigraph.query import ir
 from omnigraph.query.plan.model import REVERSED, CountPaths, Expand, Filter, Optional, Scan, Step, Without
 
 FEW_GOALS = 8
-"""Up to so many goals of one start, two searches that meet are cheaper than one tree."""
+"""Up to this many goals of one start, two searches that meet are cheaper than one tree."""
 
 
 def scope_of(block: ir.Block, outer: Scope | None = None) -> Scope:
-    """The types of the variables that are visible after a block: its own, its optionals', and those around it."""
+    """Return the types of the variables visible after a block: its own, its optionals', and those around it."""
     nodes = dict(outer.nodes) if outer else {}
     edges = dict(outer.edges) if outer else {}
     pending = [block]
@@ -35,7 +35,7 @@ def scope_of(block: ir.Block, outer: Scope | None = None) -> Scope:
 
 
 class Matcher:
-    """Runs the matching steps of one query against one snapshot."""
+    """Executes the matching steps of one query on one snapshot."""
 
     def __init__(self, data: GraphData, scope: Scope, request: Request, governor: Governor) -> None:
         self._data = data
@@ -46,7 +46,7 @@ class Matcher:
         self._depth = 0
 
     def run(self, steps: tuple[Step, ...], frame: Frame, carried: tuple[frozenset[str], ...] | None = None) -> Frame:
-        """Every way to extend the rows of `frame` over some steps; `carried` says what to keep after each of them."""
+        """Return all extensions of the rows of `frame` over some steps; `carried` are the variables kept after each."""
         for index, step in enumerate(steps):
             with self._governor.operator(step) as measured:
                 frame = self._step(step, frame, carried[index] if carried is not None else None)
@@ -54,7 +54,7 @@ class Matcher:
         return frame
 
     def first(self, scan: Scan) -> Ints:
-        """The nodes of the scan that a plan begins with."""
+        """Return the nodes of the scan that a plan begins with."""
         with self._governor.operator(scan) as measured:
             numbers = self._scanner.numbers(scan)
             measured.rows += len(numbers)
@@ -79,7 +79,7 @@ class Matcher:
         return Evaluator(self._data, self._scope, self._request, frame)
 
     def _beside(self, var: str, numbers: Ints, frame: Frame) -> Frame:
-        """Bind a variable to every number, beside every row."""
+        """Bind a variable to every number, for every row."""
         self._governor.check_rows(frame.length * len(numbers), len(frame.numbers) + 1)
         if frame.length == 1:
             rows = np.zeros(len(numbers), np.int64)
@@ -91,7 +91,7 @@ class Matcher:
 
     def _expand(self, step: Expand, frame: Frame, carried: frozenset[str] | None) -> Frame:
         edge = step.edge
-        # What an optional left unbound has no neighbours.
+        # A variable that an optional left unbound has no neighbours.
         frame = frame.keep(frame.numbers[step.near] >= 0)
         low, high = self._hops(edge)
         direction = step.direction
@@ -107,7 +107,7 @@ class Matcher:
         kept = self._fits(step, frame, rows, numbers)
         if not kept.all():
             rows, numbers, edges = rows[kept], numbers[kept], edges[kept] if len(edges) else edges
-        # Along edges to exactly one neighbour, rows stay what they are.
+        # Edges to exactly one neighbour leave the rows as they are.
         slim = frame.only(carried)
         extended = slim if len(rows) == frame.length and _is_counting(rows) else slim.take(rows)
         if edge.edge_var is not None:
@@ -148,7 +148,7 @@ class Matcher:
         return rows, numbers
 
     def _fits(self, step: Expand, frame: Frame, rows: Ints, numbers: Ints) -> Bools:
-        """Which of the reached nodes the far variable may be."""
+        """Return which of the reached nodes the far variable may be."""
         if step.closes:
             same: Bools = numbers == frame.numbers[step.far][rows]
             return same
@@ -161,7 +161,7 @@ class Matcher:
             return mask
         places = np.flatnonzero(mask)
         if len(places) > 4 * sum(self._data.nodes[t].count for t in types):
-            # Many rows, few nodes: judge each node that was reached once.
+            # Many rows, few nodes: test each reached node once.
             allowed = np.zeros(self._data.node_count, np.bool_)
             allowed[numbers[places]] = True
             fitting = self._scanner.candidates(step.far, step.own, np.flatnonzero(allowed))
@@ -210,7 +210,7 @@ class Matcher:
     # --- inner blocks ---------------------------------------------------------------------------------------------
 
     def _inner(self, steps: tuple[Step, ...], frame: Frame) -> tuple[Frame, Ints]:
-        """Inner steps run for every row, and the row each match belongs to."""
+        """Run inner steps for every row; return the matches with the row that each belongs to."""
         self._depth += 1
         row = f"#{self._depth}"
         inner = self.run(steps, frame.bind(row, np.arange(frame.length, dtype=np.int64)))
@@ -224,7 +224,7 @@ class Matcher:
         return concat(inner, frame.take(np.flatnonzero(lonely)))
 
     def _without(self, step: Without, frame: Frame) -> Frame:
-        # Names of a negated block are its own: another block may use them for something else.
+        # Names of a negated block are local: another block may use them for another variable.
         inner = Matcher(self._data, scope_of(step.block, self._scope), self._request, self._governor)
         inner._depth = self._depth
         _, rows = inner._inner(step.steps, frame)
@@ -234,12 +234,12 @@ class Matcher:
 
 
 def _is_counting(rows: Ints) -> bool:
-    """Whether these are 0, 1, 2 and so on."""
+    """Return whether these are 0, 1, 2 and so on."""
     return not len(rows) or (rows[0] == 0 and bool((rows[1:] - rows[:-1] == 1).all()))
 
 
 class Guarding:
-    """Refuses to make too many rows of so many variables."""
+    """Refuses to make too many rows of a given number of variables."""
 
     def __init__(self, governor: Governor, width: int) -> None:
         self._governor = governor

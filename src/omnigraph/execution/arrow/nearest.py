@@ -1,8 +1,8 @@
-"""The nearest few of a whole type, proposed by its vector index.
+"""The nearest nodes of a whole type, from candidates of its vector index.
 
-Only for a query that asks for nothing but the nearest nodes of one type, alone or fused with those whose text fits
-best: there the indexes name a few candidates, and they are ranked exactly like any others. With a filter, all that pass
-it are compared: that is exact, while the index would propose nodes that the filter drops.
+Applies only to a query for the nearest nodes of one type, alone or fused with the best text matches: the indexes give a
+few candidates, which are then ranked exactly. With a filter, all nodes that pass it are compared: that is exact, while
+the index would give candidates that the filter drops.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from omnigraph.storage.search_indexes import nearest, partitions
 
 MAX_LIMIT = 1000
 SPARE = 10
-"""Candidates beyond those asked for, so that equal distances are ordered by id and not by chance."""
+"""Additional candidates, so that equal distances are ordered by id and not by chance."""
 
 
 def indexed_candidates(
     plan: QueryPlan, data: GraphData, scope: Scope, request: Request, wanted: int | None
 ) -> tuple[str, Ints] | None:
-    """The variable and the nodes that its vector index proposes; None when the index cannot answer."""
+    """Return the variable and the candidate nodes of its vector index; None when the index cannot answer."""
     first = plan.query.order[0] if plan.query.order else None
     if first is None or not wanted or wanted > MAX_LIMIT or len(plan.match) != 1:
         return None
@@ -51,7 +51,7 @@ def indexed_candidates(
 
 
 def _nearest(arm: ir.Nearest, node: NodeType, data: GraphData, evaluator: Evaluator, wanted: int) -> Ints:
-    """The places that the vector index proposes."""
+    """Return the candidate places of the vector index."""
     table = data.loaded(node).table
     vector = evaluator.wanted_vector(arm.var, arm.property, arm.query)
     probes = max(20, partitions(table.row_count) // 8)
@@ -62,7 +62,7 @@ def _nearest(arm: ir.Nearest, node: NodeType, data: GraphData, evaluator: Evalua
 
 
 def _fitting(arm: ir.Bm25, node: NodeType, data: GraphData, evaluator: Evaluator, wanted: int) -> Ints:
-    """The places of the texts that fit best, with all that fit as well as the last of them."""
+    """Return the places of the best text matches, with all that tie with the last of them."""
     scores = data.text_index(node, arm.property).bm25(evaluator.scalar(arm.query).as_py() or "")
     places: Ints = np.flatnonzero(scores > 0)
     if wanted < len(places):

@@ -10,7 +10,7 @@ Path = list[int]
 
 
 class Wave:
-    """A breadth-first search from one node, level by level, that remembers who led where."""
+    """A breadth-first search from one node, level by level, that records the parent of every node."""
 
     def __init__(self, way: Neighbourhood, start: int) -> None:
         self._way = way
@@ -21,19 +21,19 @@ class Wave:
         self.depth = 0
 
     def grow(self, guard: Guard) -> Ints:
-        """One more level: the nodes met for the first time."""
+        """Add one level: the nodes reached for the first time."""
         self.depth += 1
         rows, targets, _ = self._way.neighbours(self.frontier, guard)
         places = targets - self._base
         fresh = self.parent[places] < 0
         places, origins = places[fresh], self.frontier[rows[fresh]] - self._base
-        # Written backwards, so that the first to reach a node is its parent.
+        # Written backwards, so that the first node to reach another is its parent.
         self.parent[places[::-1]] = origins[::-1]
         self.frontier = sorted_distinct(places) + self._base
         return self.frontier
 
     def trace(self, node: int) -> Path:
-        """From the start of this search to a node it has met."""
+        """Return the path from the start of this search to a node it has reached."""
         path = [node]
         while int(self.parent[path[-1] - self._base]) != path[-1] - self._base:
             path.append(int(self.parent[path[-1] - self._base]) + self._base)
@@ -41,7 +41,7 @@ class Wave:
 
 
 def loop_or_edge(way: Neighbourhood, start: int, goal: int, guard: Guard) -> Path | None:
-    """The only path where a second hop is impossible or the ends are one node: a stored edge."""
+    """Return the only possible path where a second hop is impossible or the ends are one node: a stored edge."""
     _, reached, _ = way.neighbours(np.array([start], np.int64), guard)
     return [start, goal] if bool((reached == goal).any()) else None
 
@@ -49,10 +49,10 @@ def loop_or_edge(way: Neighbourhood, start: int, goal: int, guard: Guard) -> Pat
 def meet(
     ahead: Neighbourhood, back: Neighbourhood, start: int, goal: int, high: int | None, guard: Guard
 ) -> Path | None:
-    """One shortest path between two nodes, both ends included, or None.
+    """Return one shortest path between two nodes, both ends included, or None.
 
-    The smaller of the two frontiers grows. The first node that both have met lies on a shortest path: any shorter one
-    would have been met a level earlier.
+    The smaller of the two frontiers grows. The first node that both have reached lies on a shortest path: any shorter
+    one would have been found a level earlier.
     """
     if start == goal or not ahead.chains:
         return loop_or_edge(ahead, start, goal, guard)
@@ -70,7 +70,7 @@ def meet(
 
 
 class SearchTree:
-    """Shortest paths from one node, grown level by level and only as far as somebody asks."""
+    """Shortest paths from one node, grown level by level, only as far as its callers need."""
 
     def __init__(self, way: Neighbourhood, start: int, high: int | None, guard: Guard) -> None:
         self._way = way
@@ -80,7 +80,7 @@ class SearchTree:
         self._wave = Wave(way, start) if _holds(way, start) else None
 
     def path_to(self, goal: int) -> Path | None:
-        """One shortest path from the start, both ends included, or None. To itself only a stored self-loop leads."""
+        """Return one shortest path from the start, both ends included, or None. To itself only a self-loop leads."""
         if goal == self._start or not self._way.chains:
             return loop_or_edge(self._way, self._start, goal, self._guard)
         wave = self._wave

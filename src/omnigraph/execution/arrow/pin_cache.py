@@ -1,4 +1,4 @@
-"""What was read of pins so far: columns, and values computed from them. Pins are immutable, so nothing goes stale."""
+"""Cache of data read of pins: columns, and values computed from them. Pins are immutable, so no entry goes stale."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from omnigraph.versioning.store import GraphStore
 _MAX_PINS = 256
 _FEW = 1024
 _MANY = 50
-"""Fetching is for at most `_FEW` rows, and for less than one row in `_MANY`."""
+"""Rows are fetched singly up to `_FEW` of them, and below one row in `_MANY`."""
 _PATIENCE = 8
 _ROWS_AT_ONCE = 64
 _ROWS_PER_FETCH = 1 << 15
@@ -33,13 +33,13 @@ Ints = np.ndarray[Any, np.dtype[np.int64]]
 
 @dataclass(frozen=True)
 class _Sorted:
-    """A column in order, for searching: `values` are sorted, and `places` say where they came from."""
+    """A sorted column for searching: `values` are sorted, and `places` are their rows."""
 
     values: Any
     places: Ints
 
     def places_of(self, value: Any) -> list[int]:
-        """The rows that have a value."""
+        """Return the rows that have a value."""
         key = (lambda scalar: scalar.as_py()) if isinstance(self.values, pa.Array) else int
         first, last = bisect_left(self.values, value, key=key), bisect_right(self.values, value, key=key)
         found: list[int] = self.places[first:last].tolist()
@@ -47,7 +47,7 @@ class _Sorted:
 
 
 class LoadedTable:
-    """The columns of one pin that were asked for so far."""
+    """The columns of one pin that were loaded so far."""
 
     def __init__(self, table: Table, cache: BoundedCache[Hashable, Any]) -> None:
         self.table = table
@@ -58,7 +58,7 @@ class LoadedTable:
         self.count = table.row_count
 
     def column(self, name: str) -> pa.Array:
-        """A physical column as one array, in the table's scan order."""
+        """Return a physical column as one array, in the table's scan order."""
         found = self._cache.get((*self._pin, name))
         if found is None:
             with self._lock:  # one thread reads it
@@ -66,20 +66,20 @@ class LoadedTable:
         return found
 
     def is_loaded(self, *names: str) -> bool:
-        """Whether some columns are in memory."""
+        """Return whether some columns are in memory."""
         return all((*self._pin, name) in self._cache for name in names)
 
     def is_worth_loading(self, name: str, rows: int = 1, patience: int = _PATIENCE) -> bool:
-        """Whether a column was asked for so often that having it costs less than asking again. Counts as asking.
+        """Return whether a column was requested so often that loading it is cheaper than fetching. Counts as a request.
 
-        Fetching costs something for every row, so many rows at a time use up patience sooner.
+        A fetch has a cost per row, so requests for many rows reach the limit sooner.
         """
         with self._lock:
             self._asked[name] = self._asked.get(name, 0) + 1 + rows // _ROWS_AT_ONCE
             return self._asked[name] > patience
 
     def take(self, name: str, places: Ints) -> pa.Array:
-        """A column at some places (none negative). A few rows of a large table are fetched, many loaded for good."""
+        """Return a column at some places (none negative). A few rows of a large table are fetched, many loaded."""
         few = len(places) <= min(_FEW, self.count // _MANY)
         # Loading a column of a small table costs hardly more than one fetch.
         patience = min(_PATIENCE, self.count // _ROWS_PER_FETCH)
@@ -88,7 +88,7 @@ class LoadedTable:
         return self.fetch(name, places)
 
     def fetch(self, name: str, places: Ints) -> pa.Array:
-        """A column at some places (none negative), from memory if it is there: it is not loaded for this."""
+        """Return a column at some places (none negative), from memory if it is loaded; does not load it."""
         if self.is_loaded(name):
             return self.column(name).take(pa.array(places))
         if (places[1:] > places[:-1]).all():
@@ -98,7 +98,7 @@ class LoadedTable:
         return found.take(pa.array(which))
 
     def places_of(self, ids: pa.Array) -> Ints:
-        """The places of rows by id; ids that do not exist are left out, order is that of the table."""
+        """Return the places of rows by id, in table order; ids that do not exist are left out."""
         if not self.is_loaded("id") and len(ids) <= _FEW and not self.is_worth_loading("id"):
             found, _ = self.table.find(in_list("id", ids.to_pylist())) if len(ids) else (np.empty(0, np.int64), None)
             return np.sort(found)
@@ -107,9 +107,9 @@ class LoadedTable:
         return places
 
     def places_with(self, name: str, values: list[Any]) -> Ints | None:
-        """The places of rows whose (loaded) column has one of some values, in order; None when only a scan can tell.
+        """Return the places of rows whose (loaded) column has one of some values, in order; None when it needs a scan.
 
-        Sorting a column pays when it is searched again and again, so it is not done at once.
+        Sorting a column pays only when it is searched often, so the first searches do not sort it.
         """
         column = self.column(name)
         if column.null_count or not (pa.types.is_integer(column.type) or pa.types.is_string(column.type)):
@@ -135,7 +135,7 @@ class LoadedTable:
 
 
 class PinCache:
-    """Columns, topologies and whatever else is computed from pins, under the budget of the graph."""
+    """Columns, topologies and other values computed from pins, under the budget of the graph."""
 
     def __init__(self, store: GraphStore) -> None:
         self._store = store
@@ -146,21 +146,21 @@ class PinCache:
         self.kept = ArrayCache(budget=budget)
 
     def table(self, entry: TableEntry) -> LoadedTable:
-        """The loaded table of a pin."""
+        """Return the loaded table of a pin."""
         key = (entry.location, entry.staged_version)
         return self._tables.get_or_make(key, lambda: LoadedTable(open_table(self._store, entry), self._columns))
 
     def holds(self, key: tuple[Any, ...]) -> bool:
-        """Whether a value was computed already."""
+        """Return whether a value was computed already."""
         return key in self._derived
 
     def derived(self, key: tuple[Any, ...], build: Any) -> Any:
-        """A value computed from pins, built once."""
+        """Return a value computed from pins, built once."""
         return self._derived.get_or_make(key, build)
 
 
 def _order_of(column: pa.Array) -> _Sorted:
-    """Texts sort by their bytes, which is how Python compares them too."""
+    """Sort a column. Texts sort by their bytes, as Python compares them too."""
     if pa.types.is_string(column.type):
         places = pc.array_sort_indices(column)
         return _Sorted(column.take(places), places.to_numpy().astype(np.int64))

@@ -1,4 +1,4 @@
-"""Sorting and grouping by values of any type, through small integers."""
+"""Sort and group by values of any type, through small integers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SPREAD_AT_LEAST = 4096
 
 
 def ranks(values: pa.Array) -> Ints:
-    """A number per value that sorts like it; null is -1 and so comes first."""
+    """Return a number per value that sorts like it; null is -1 and so comes first."""
     encoded = one_zero(values).dictionary_encode()
     order = pc.sort_indices(encoded.dictionary).to_numpy()
     rank_of = np.empty(len(order), np.int64)
@@ -26,7 +26,7 @@ def ranks(values: pa.Array) -> Ints:
 
 
 def sortable(values: pa.Array) -> Any:
-    """Numbers that sort like the values, null first; negating them sorts the other way."""
+    """Return numbers that sort like the values, null first; negated they sort in reverse."""
     kind = values.type
     if values.null_count or not (pa.types.is_integer(kind) or pa.types.is_floating(kind)) or kind == pa.uint64():
         return ranks(values)
@@ -38,7 +38,7 @@ def sortable(values: pa.Array) -> Any:
 
 
 def codes(values: pa.Array) -> Ints:
-    """A number per value, equal for equal values; null is -1."""
+    """Return a number per value, equal for equal values; null is -1."""
     if pa.types.is_nested(values.type):
         seen: dict[str, int] = {}
         return np.array(
@@ -57,7 +57,7 @@ def _by_code(encoded: pa.DictionaryArray, values: Ints) -> Ints:
 
 
 def groups(columns: list[Ints], length: int) -> tuple[Ints, Ints]:
-    """Group number of every row, and the first row of every group, groups in order of first appearance."""
+    """Return the group number of every row, and the first row of every group, groups in order of first appearance."""
     if not columns:
         return np.zeros(length, np.int64), np.zeros(min(length, 1), np.int64)
     combined = _dense(columns[0])
@@ -65,7 +65,7 @@ def groups(columns: list[Ints], length: int) -> tuple[Ints, Ints]:
         right = _dense(column)
         width = int(right.max(initial=0)) + 1
         combined = _dense(combined * width + right)
-    # No sorting: the codes are small, so a table says where each was first.
+    # No sorting: the codes are small, so an array holds the first row of each.
     rows = np.arange(length, dtype=np.int64)
     place = np.empty(int(combined.max(initial=0)) + 1, np.int64)
     place[combined[::-1]] = rows[::-1]
@@ -77,7 +77,7 @@ def groups(columns: list[Ints], length: int) -> tuple[Ints, Ints]:
 
 
 def _dense(column: Ints) -> Ints:
-    """The same groups with codes from 0 that are not much more than there are rows."""
+    """Renumber the groups with codes from 0 that are not much larger than the number of rows."""
     if not len(column):
         return column
     low = column.min()

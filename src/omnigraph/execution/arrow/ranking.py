@@ -1,7 +1,7 @@
-"""Ordering by relevance: what a ranking function as first sort key does to the rows before they are sorted.
+"""Order by relevance: apply a ranking function that is the first sort key, before rows are sorted.
 
-Rows that a ranking does not rank are dropped: no vector, no matching word. Fusion ranks the entities twice, each time
-among those that the pattern left, keeps the best `limit` of each, and adds up what their places are worth.
+Rows without a rank are dropped: no vector, no matching word. Fusion ranks the entities that the pattern left twice,
+keeps the best `limit` of each ranking, and adds up the scores of their ranks.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Ranking:
         self._limit = limit
 
     def apply(self, frame: Frame) -> tuple[Frame, dict[ir.Expr, pa.Array]]:
-        """The rows that are ranked, and their score or distance."""
+        """Return the ranked rows, and their score or distance."""
         score = ranking_key(self._query)
         if score is None or self._query.is_aggregate:
             return frame, {}
@@ -66,7 +66,7 @@ class Ranking:
 
 
 def ranking_key(query: ir.QueryIR) -> ir.Nearest | ir.Bm25 | ir.Rrf | None:
-    """The ranking function that a result is ordered by first of all."""
+    """Return the ranking function that is the first sort key of a result."""
     if not query.order:
         return None
     expr = sort_key(query, query.order[0])
@@ -76,7 +76,7 @@ def ranking_key(query: ir.QueryIR) -> ir.Nearest | ir.Bm25 | ir.Rrf | None:
 def fusion_score(
     arm: ir.Nearest | ir.Bm25, values: pa.Array, ids: Callable[[Ints], pa.Array], limit: int | None, constant: float
 ) -> Floats:
-    """1 / (constant + place + 1) for the best of one ranking, 0 for the others. Equal values are in order of ids."""
+    """Return 1 / (constant + place + 1) for the best of one ranking, 0 for the others. Ties are ordered by ids."""
     known = pc.is_valid(values).to_numpy(zero_copy_only=False)
     numbers = pc.fill_null(values, 0.0).to_numpy(zero_copy_only=False)
     if isinstance(arm, ir.Bm25):
@@ -84,7 +84,7 @@ def fusion_score(
         numbers = -numbers
     rows = np.flatnonzero(known)
     if limit and limit < len(rows):
-        # Whatever their ids, rows behind the last place that counts need no order.
+        # Rows behind the last place that counts need no order, whatever their ids.
         last = np.partition(numbers[rows], limit - 1)[limit - 1]
         rows = rows[numbers[rows] <= last]
     best = rows[np.lexsort((ranks(ids(rows)), numbers[rows]))][:limit]

@@ -1,8 +1,8 @@
-"""Binding a variable: by key, by a filter that storage decides, or from columns in memory.
+"""Bind a variable: by key, by a filter that storage evaluates, or from columns in memory.
 
-Columns in memory are always the fastest. When they are not there, a key is looked up in its index, a filter that an
-index answers with less reading is left to it, and one that leaves little of a large table is decided by storage. What
-is asked often enough is loaded after all.
+Columns in memory are always fastest. Without them, a key is looked up in its index, a filter that an index answers with
+less reading uses the index, and a selective filter on a large table is evaluated by storage. Columns that are used
+often enough are loaded in the end.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from omnigraph.storage.tables import Table
 
 LARGE_TABLE = 200_000
 _WIDE = 200
-"""A condition on less than one node in so many is not worth judging all nodes for."""
+"""A condition on less than one node in this many is not worth evaluating for all nodes."""
 SELECTIVE = 0.1
 Said = tuple[ir.Expr, Predicate]
-"""A condition, and what storage is told of it."""
+"""A condition, and its predicate for storage."""
 
 
 class Scanner:
@@ -43,14 +43,14 @@ class Scanner:
         self._request = request
 
     def numbers(self, scan: Scan) -> Ints:
-        """The nodes of a scan."""
+        """Return the nodes of a scan."""
         parts = [self._of_type(scan, self._data.catalog.node(name)) for name in scan.types]
         if len(parts) == 1:
             return parts[0]
         return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
     def candidates(self, var: str, filters: tuple[ir.Expr, ...], numbers: Ints | None = None) -> Ints:
-        """Nodes of a variable (or those given) that pass some filters on it alone."""
+        """Return the nodes of a variable (or those given) that pass some filters on it alone."""
         types = self._scope.nodes[var]
         found = self._data.all_of(types) if numbers is None else numbers
         if len(types) == 1 and filters and found is self._data.all_of(types):
@@ -62,7 +62,7 @@ class Scanner:
         return found
 
     def mask(self, var: str, condition: ir.Expr, numbers: Ints) -> Bools:
-        """Which of some nodes of a variable pass a filter on it alone."""
+        """Return which of some nodes of a variable pass a filter on it alone."""
         types = self._scope.nodes[var]
         verdict = self._verdict(types[0], condition, numbers) if len(types) == 1 else None
         if verdict is None:
@@ -73,7 +73,7 @@ class Scanner:
         return judged
 
     def _passing(self, var: str, type_name: str, filters: tuple[ir.Expr, ...]) -> Ints | None:
-        """All nodes of a type that pass some filters, from memory when the same was asked before."""
+        """Return all nodes of a type that pass some filters, from memory when the same filters ran before."""
         keys = [_verdict_key(condition, self._request) for condition in filters]
         if None in keys:
             return None
@@ -90,10 +90,10 @@ class Scanner:
         return found
 
     def _verdict(self, type_name: str, condition: ir.Expr, numbers: Ints) -> Bools | None:
-        """What a condition says of every node of a type, by place, if that is known or worth finding out.
+        """Return the value of a condition for every node of a type, by place, if it is cached or worth computing.
 
-        It is when all nodes are asked about anyway, and when the same is asked again and again of columns in memory. A
-        condition that can fail is judged on the nodes at hand only: others must not make the query fail.
+        That is when all nodes are needed anyway, and when the same condition recurs on columns in memory. A condition
+        that can fail is evaluated on the nodes at hand only: others must not make the query fail.
         """
         node = self._data.catalog.node(type_name)
         key = _verdict_key(condition, self._request)
@@ -132,7 +132,7 @@ class Scanner:
         return own.candidates(scan.var, rest, everything)
 
     def _found_in_memory(self, seek: Seek, node: NodeType) -> Ints | None:
-        """Nodes by key or id from their column, once it was searched so often that it is sorted."""
+        """Return nodes by key or id from their column, once it was searched often enough to be sorted."""
         column = self._data.physical(node, node.key[0]) if seek.is_key else "id"
         loaded = self._data.loaded(node)
         loaded.column(column)
@@ -140,14 +140,14 @@ class Scanner:
         return None if places is None else places + self._data.nodes[node.name].offset
 
     def _values(self, seek: Seek) -> list[Any]:
-        """The values that are looked for; parameters are typed already."""
+        """Return the values to look up; parameters are typed already."""
         value = self._request.params[seek.values.name] if isinstance(seek.values, ir.Param) else None
         if not isinstance(seek.values, ir.Param):
             value = self._evaluator(Frame(1)).scalar(seek.values).as_py()
         return value if isinstance(value, list) else [value]
 
     def _sought(self, seek: Seek, node: NodeType) -> Ints:
-        """Nodes by key or id: the ids are known, so only the key index is asked."""
+        """Return nodes by key or id: their ids are known, so only the key index is read."""
         values = self._values(seek)
         scalar = Scalar.STRING
         if seek.is_key:
@@ -165,7 +165,7 @@ class Scanner:
         return [*found, "id"] if has_id else found
 
     def _is_loaded(self, node: NodeType, conditions: tuple[ir.Expr, ...]) -> bool:
-        """Whether the columns are there, or a key was looked up so often that they should be."""
+        """Return whether the columns are loaded, or a key was looked up so often that they should be."""
         loaded = self._data.loaded(node)
         columns = self._columns(node, conditions)
         if loaded.is_loaded(*columns):
@@ -173,7 +173,7 @@ class Scanner:
         return all(loaded.is_worth_loading(f"seek {name}") for name in columns)
 
     def _by_storage(self, scan: Scan, node: NodeType) -> tuple[Ints, tuple[ir.Expr, ...]] | None:
-        """Nodes found by conditions that storage decides, and those conditions; None when memory decides them all."""
+        """Return nodes found by conditions that storage evaluates, and those conditions; None when there are none."""
         if not scan.pushed:
             return None
         said = [(c, self._said(c, node)) for c in scan.pushed]
@@ -186,7 +186,7 @@ class Scanner:
         return self._decided(chosen, node, by_index=True) if chosen else None
 
     def _by_index(self, known: list[Said], node: NodeType) -> list[Said]:
-        """The conditions that an index answers with less than their columns are. Those in memory need none."""
+        """Return the conditions that an index answers with less reading than their columns. Loaded ones need none."""
         loaded = self._data.loaded(node)
         cold = [each for each in known if not loaded.is_loaded(*self._columns(node, (each[0],)))]
         chosen = [cold[i] for i in by_index(loaded.table, [found for _, found in cold])] if cold else []
@@ -194,7 +194,7 @@ class Scanner:
         return [] if all(loaded.is_worth_loading(f"filter {name}") for name in columns) else chosen
 
     def _is_worth_pushing(self, scan: Scan, node: NodeType) -> bool:
-        """Whether columns of a large table are better read where they lie than kept for a filter that leaves little."""
+        """Return whether a filter is so selective that storage should evaluate it instead of loading large columns."""
         loaded = self._data.loaded(node)
         columns = self._columns(node, scan.pushed)
         if loaded.is_loaded(*columns):
@@ -215,7 +215,7 @@ class Scanner:
         return np.sort(places) + self._data.nodes[node.name].offset, tuple(condition for condition, _ in said)
 
     def _said(self, condition: ir.Expr, node: NodeType) -> Predicate | None:
-        """A condition over physical columns."""
+        """Return a condition over physical columns."""
 
         def column(name: str) -> str:
             return "id" if is_text_key(node, name) else self._data.physical(node, name)
@@ -224,7 +224,7 @@ class Scanner:
 
 
 def _verdict_key(condition: ir.Expr, request: Request) -> tuple[Hashable, ...] | None:
-    """What decides the verdict of a condition on one pin; None when it must not be kept."""
+    """Return the cache key of a condition's value on one pin; None when it must not be cached."""
     values: list[Hashable] = []
     for each in ir.walk(condition):
         if isinstance(each, (ir.Now, ir.Arithmetic, ir.Negate)):

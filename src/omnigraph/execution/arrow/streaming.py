@@ -1,7 +1,7 @@
-"""Rows of a result a few at a time: what was matched is held, what it is projected to is made when it is asked for.
+"""Stream the rows of a result in batches: matched bindings are held, projections are computed on demand.
 
-Nobody knows how wide rows are before they are read. So the first batch is small, and those after it have as many rows
-as fit a number of bytes, judging by the widest row of the batches so far.
+The width of rows is unknown before they are read. So the first batch is small, and later ones have as many rows as fit
+a number of bytes, estimated by the widest batch so far.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _GROWTH = 8
 
 @dataclass(frozen=True)
 class Streamed:
-    """Rows that come in batches: their schema, how many there will be, and the batches."""
+    """Rows in batches: their schema, their number, and the batches."""
 
     schema: pa.Schema
     row_count: int
@@ -33,7 +33,7 @@ class Streamed:
 def projected_batches(
     project: Callable[[Frame], pa.Table], frame: Frame, schema: pa.Schema, governor: Governor, max_rows: int
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a frame, projected in batches of at most so many rows and about `BATCH_BYTES`."""
+    """Yield the rows of a frame, projected in batches of at most the given number of rows and about `BATCH_BYTES`."""
     at, size, widest = 0, min(_FIRST_ROWS, max_rows), 1.0
     while at < frame.length:
         governor.check_time()

@@ -39,14 +39,14 @@ _LONGEST_COMPARED = 64  # longer words are no words that people mistype; distanc
 
 @dataclass(frozen=True)
 class Collection:
-    """What the score of one text depends on beside the text: all documents, their words, and who has which token."""
+    """The statistics that the score of a text depends on: the number of documents, their words, documents by token."""
 
     documents: int
     words: int
     with_token: Mapping[str, int]
 
     def __add__(self, other: Collection) -> Collection:
-        """The collection of two parts of a column."""
+        """Add the statistics of two parts of a column."""
         tokens = self.with_token.keys() | other.with_token.keys()
         together = {token: self.with_token.get(token, 0) + other.with_token.get(token, 0) for token in tokens}
         return Collection(self.documents + other.documents, self.words + other.words, together)
@@ -75,13 +75,13 @@ class TextIndex:
 
     @property
     def nbytes(self) -> int:
-        """What the index takes of memory, texts of words estimated."""
+        """Return the memory of the index, that of words estimated."""
         arrays = (self._stem_starts, self._word_starts, self._rows, self._place_starts, self._places, self._lengths)
         return sum(each.nbytes for each in arrays) + _WORD_BYTES * (len(self._stems) + len(self._spellings))
 
     @classmethod
     def build(cls, column: pa.Array) -> TextIndex:
-        """The index of a String column; null rows are no documents."""
+        """Build the index of a String column; null rows are no documents."""
         vocabulary = _Numbering()
         codes, counts = array("i"), array("i")
         texts = column.to_pylist()
@@ -106,7 +106,7 @@ class TextIndex:
     # --- keeping --------------------------------------------------------------------------------------------------
 
     def arrays(self) -> dict[str, Any]:
-        """Everything the index consists of, as arrays; `from_arrays` gives it back."""
+        """Return the whole index as arrays; `from_arrays` is the inverse."""
         texts = json.dumps([self._stems, self._spellings], ensure_ascii=False).encode("utf-8", "surrogatepass")
         return {
             "texts": np.frombuffer(texts, np.uint8),
@@ -132,14 +132,14 @@ class TextIndex:
     # --- queries --------------------------------------------------------------------------------------------------
 
     def search(self, query: str) -> Bools:
-        """Where at least one token of the query occurs."""
+        """Return the rows in which at least one token of the query occurs."""
         mask = np.zeros(self.row_count, np.bool_)
         for token in tokenize(query):
             mask[self._rows[self._of_stem(token)]] = True
         return mask
 
     def phrase(self, query: str) -> Bools:
-        """Where the tokens of the query stand next to each other in order; a stop word holds the place of a word."""
+        """Return the rows in which the query's tokens occur adjacent and in order; a stop word counts as a position."""
         mask = np.zeros(self.row_count, np.bool_)
         tokens = tokens_with_positions(query)
         if not tokens:
@@ -154,9 +154,9 @@ class TextIndex:
         return mask
 
     def fuzzy(self, query: str, max_edits: int) -> Bools:
-        """Where a word occurs that at most so many edits make a word of the query, as spelt or by its stem.
+        """Return the rows with a word within some edits of a word of the query, as spelt or by its stem.
 
-        Short words take less: none up to two letters, one up to four, and never more than half the word.
+        Short words allow fewer: none up to two letters, one up to four, and never more than half the word.
         """
         if max_edits < 0:
             raise InvalidValue(f"fuzzy() needs a number of edits that is not negative, got {max_edits}")
@@ -169,7 +169,7 @@ class TextIndex:
         return mask
 
     def bm25(self, query: str, collection: Collection | None = None) -> Floats:
-        """How well each row fits the query: 0.0 without a match. Every token of the query counts once.
+        """Return the BM25 score of each row: 0.0 without a match. Every token of the query counts once.
 
         `collection` is given when these rows are a part of a column only.
         """
@@ -186,14 +186,14 @@ class TextIndex:
         return scores
 
     def collection(self, query: str) -> Collection:
-        """What these rows add to the collection that a query is scored in."""
+        """Return the contribution of these rows to the collection that a query is scored in."""
         having = {token: len(self._frequencies(token)[0]) for token in set(tokenize(query))}
         return Collection(self.document_count, int(self._lengths.sum(dtype=np.int64)), having)
 
     # --- lookups --------------------------------------------------------------------------------------------------
 
     def _of_stem(self, token: str) -> slice:
-        """The run of postings of a stem; empty when it never occurs."""
+        """Return the run of postings of a stem; empty when it never occurs."""
         number = self._stem_ids.get(token)
         if number is None:
             return slice(0, 0)
@@ -201,7 +201,7 @@ class TextIndex:
         return slice(int(self._word_starts[first]), int(self._word_starts[last]))
 
     def _frequencies(self, token: str) -> tuple[Int64s, Floats]:
-        """The rows that a stem occurs in, and how often."""
+        """Return the rows that a stem occurs in, and how often."""
         run = self._of_stem(token)
         if run.start == run.stop:
             return np.empty(0, np.int64), np.empty(0, np.float64)
@@ -211,7 +211,7 @@ class TextIndex:
         return rows, frequencies[rows]
 
     def _occurrences(self, token: str) -> Int64s:
-        """Every occurrence of a stem as `row << 32 | position`, sorted."""
+        """Return every occurrence of a stem as `row << 32 | position`, sorted."""
         run = self._of_stem(token)
         starts = self._place_starts[run.start : run.stop + 1]
         rows = np.repeat(self._rows[run].astype(np.int64), np.diff(starts))
@@ -221,7 +221,7 @@ class TextIndex:
 
     @cached_property
     def _dampings(self) -> Floats:
-        """What BM25 adds to a frequency for the length of its document."""
+        """Return the term that BM25 adds to a frequency for the length of its document."""
         return self._dampings_in(self.collection(""))
 
     def _dampings_in(self, collection: Collection) -> Floats:
@@ -253,7 +253,7 @@ class Lexicon:
                 self._buckets[length] = np.array(numbers, np.int64), np.ascontiguousarray(letters.T)
 
     def within(self, word: str, max_edits: int) -> list[int]:
-        """The numbers of the entries that at most so many edits make the word, fewer for a short one."""
+        """Return the entries within some edits of the word, fewer for a short one."""
         edits = min(max_edits, allowed_edits(len(word)))
         if edits == 0 or len(word) > _LONGEST_COMPARED:
             return [self._numbers[word]] if word in self._numbers else []
@@ -266,17 +266,17 @@ class Lexicon:
 
 
 def allowed_edits(length: int) -> int:
-    """How many edits a word of that length can take and still be recognised."""
+    """Return the number of edits that a word of a length allows."""
     if length <= 2:
         return 0
     return 1 if length <= 4 else length // 2
 
 
 def _near(word: np.ndarray[Any, Any], letters: np.ndarray[Any, Any], edits: int) -> Int64s:
-    """The columns of `letters` (one candidate each) within the distance: one dynamic-programming row per letter.
+    """Return the columns of `letters` (one candidate each) within the distance: one dynamic-programming row per letter.
 
-    The classic recurrence runs along a row; `minimum.accumulate` over distances less their index does the same at
-    once. A candidate leaves as soon as its whole row exceeds the limit, since rows never get smaller.
+    The classic recurrence runs along a row; `minimum.accumulate` over distances less their index does the same at once.
+    A candidate is dropped as soon as its whole row exceeds the limit, since row minima never decrease.
     """
     alive = np.arange(letters.shape[1], dtype=np.int64)
     index = np.arange(len(letters) + 1, dtype=np.int8)[:, None]
@@ -294,7 +294,7 @@ def _near(word: np.ndarray[Any, Any], letters: np.ndarray[Any, Any], edits: int)
 
 
 class _Numbering(dict[str, int]):
-    """Numbers words in the order in which they are first met."""
+    """Numbers words in the order of their first occurrence."""
 
     def __missing__(self, word: str) -> int:
         self[word] = number = len(self)
@@ -314,7 +314,7 @@ class _Kept:
 
 
 class _Postings:
-    """Occurrences in document order, turned into runs of postings and positions by word."""
+    """Collects occurrences in document order, and turns them into runs of postings and positions by word."""
 
     def __init__(self, codes: Int32s, counts: Int32s, ranks: Int32s, words: int, documents: int) -> None:
         numbers = ranks[codes] if len(codes) else codes
@@ -334,7 +334,7 @@ class _Postings:
 
 
 def _starts(sizes: Int32s) -> Int32s:
-    """Where each run starts, and where the last one ends."""
+    """Return where each run starts, and where the last one ends."""
     starts = np.zeros(len(sizes) + 1, np.int32)
     np.cumsum(sizes, out=starts[1:])
     return starts
@@ -349,7 +349,7 @@ def _letters(text: str) -> np.ndarray[Any, np.dtype[np.uint32]]:
 
 
 def _is_among(values: Int64s, ordered: Int64s) -> Bools:
-    """Which values occur in a sorted array."""
+    """Return which values occur in a sorted array."""
     if not len(ordered):
         return np.zeros(len(values), np.bool_)
     found: Bools = ordered[np.minimum(np.searchsorted(ordered, values), len(ordered) - 1)] == values

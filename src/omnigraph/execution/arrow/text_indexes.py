@@ -1,7 +1,7 @@
 """Full-text indexes by pin: from memory, from derived state, or built from their column and kept.
 
-The index is ours because the words are: how text is cut, folded and stemmed is part of the language, and an index made
-by other rules would find other rows.
+The index is built here because tokenizing, folding and stemming are part of the query language: an index with other
+rules would find other rows.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from omnigraph.versioning.store import GraphStore
 _KEPT = 4
 _LISTED = 64
 _WORTH_KEEPING = 10
-"""Text costs more to index than edges: it is kept from a smaller number of rows on."""
+"""Text costs more to index than edges, so its indexes are stored from a smaller number of rows on."""
 
 
 def text_name(entry: TableEntry) -> str:
-    """What the text indexes of a pin are called, in the folder of each column."""
+    """Return the name of the text indexes of a pin, in the folder of each column."""
     return hashlib.sha256(str(entry.staged_version).encode()).hexdigest()[:40]
 
 
 def text_folder(entry: TableEntry, column: str) -> str:
-    """Where the text indexes of a column are kept."""
+    """Return the folder of the text indexes of a column."""
     return f"text/{entry.location.replace('/', '-')}/{column}/"
 
 
 def is_worth_keeping(store: GraphStore, entry: TableEntry) -> bool:
-    """Whether a text index is kept for other processes, or made by each that needs it."""
+    """Return whether a text index is stored for other processes, or built by each that needs it."""
     return entry.row_count * _WORTH_KEEPING >= store.settings.derived_min_rows
 
 
 def is_stored(store: GraphStore, entry: TableEntry, column: str) -> bool:
-    """Whether the text index of a column at a pin is in the store. Lists names, reads nothing."""
+    """Return whether the text index of a column at a pin is in the store. Lists names, reads no file."""
     return text_folder(entry, column) + text_name(entry) in store.derived.newest(text_folder(entry, column), _LISTED)
 
 
@@ -47,7 +47,7 @@ class Texts:
         self._cache = cache
 
     def index(self, entry: TableEntry, column: str, loaded: LoadedTable) -> TextIndex:
-        """The inverted index of a String column at a pin."""
+        """Return the inverted index of a String column at a pin."""
         folder = text_folder(entry, column)
         path = folder + text_name(entry)
 

@@ -1,7 +1,7 @@
-"""From text to search tokens: Unicode words, folded to plain lower case, without stop words, stemmed.
+"""Tokenize text for search: Unicode words, folded to plain lower case, without stop words, stemmed.
 
-Documents and queries go through the same steps, so what is written alike is found alike. A stop word is no token but
-keeps its place: the tokens around it stay two positions apart. The stemmer is Snowball's English one (Porter2).
+Documents and queries go through the same steps. A stop word is no token but keeps its position: the tokens around it
+stay two positions apart. The stemmer is Snowball's English one (Porter2).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import unicodedata
 
 
 def _pairs(text: str) -> dict[str, str]:
-    """`from:to` pairs; a word alone stands for itself."""
+    """Parse `from:to` pairs; a word alone maps to itself."""
     split = (pair.partition(":") for pair in text.split())
     return {source: target if colon else source for source, colon, target in split}
 
@@ -25,17 +25,17 @@ STOP_WORDS = frozenset(
 
 
 def tokenize(text: str) -> list[str]:
-    """The tokens of a text, in order: `tokenize("The Cafés of Paris")` is `["cafe", "pari"]`."""
+    """Return the tokens of a text, in order: `tokenize("The Cafés of Paris")` is `["cafe", "pari"]`."""
     return [token for token, _ in tokens_with_positions(text)]
 
 
 def tokens_with_positions(text: str) -> list[tuple[str, int]]:
-    """The tokens of a text and their places among its words, stop words counted."""
+    """Return the tokens of a text and their positions among its words, stop words counted."""
     return [(stem(word), place) for place, word in enumerate(words(text)) if word not in STOP_WORDS]
 
 
 def words(text: str) -> list[str]:
-    """The words of a text, stop words included: lower case, without accents, not stemmed."""
+    """Return the words of a text, stop words included: lower case, without accents, not stemmed."""
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text)
     found = text.translate(_FOLDED).split()
@@ -55,7 +55,7 @@ _LETTERS = {
 
 
 class _Folding(dict[int, str]):
-    """What each character becomes: its plain form, nothing, or a space where it ends a word. Filled when first met."""
+    """Maps each character to its plain form, to nothing, or to a space where it ends a word. Filled on demand."""
 
     def __missing__(self, code: int) -> str:
         self[code] = result = _fold(chr(code))
@@ -98,7 +98,7 @@ _DOUBLES = ("bb", "dd", "ff", "gg", "mm", "nn", "pp", "rr", "tt")
 
 
 def _by_length(pairs: str) -> tuple[tuple[str, str], ...]:
-    """`suffix:replacement` pairs, the longest suffix first."""
+    """Parse `suffix:replacement` pairs, the longest suffix first."""
     return tuple(sorted(_pairs(pairs).items(), key=lambda pair: -len(pair[0])))
 
 
@@ -112,7 +112,7 @@ _STEP_4 = _by_length("al: ance: ence: er: ic: able: ible: ant: ement: ment: ent:
 
 
 def stem(word: str) -> str:
-    """The stem of a lower-case English word; other words come back as they are, or nearly."""
+    """Return the stem of a lower-case English word; words of other languages change little or not at all."""
     if len(word) <= 2:
         return word
     if word in _SPECIAL:
@@ -130,7 +130,7 @@ def stem(word: str) -> str:
 
 
 def _mark_consonant_y(word: str) -> str:
-    """`Y` for each y that starts the word or follows a vowel: it counts as a consonant."""
+    """Write `Y` for each y that starts the word or follows a vowel: it counts as a consonant."""
     if "y" not in word:
         return word
     marked = [word[0].replace("y", "Y")]
@@ -140,7 +140,7 @@ def _mark_consonant_y(word: str) -> str:
 
 
 def _regions(word: str) -> tuple[int, int]:
-    """Where R1 and R2 start: behind the first consonant after a vowel, and the same again within R1."""
+    """Return where R1 and R2 start: behind the first consonant after a vowel, and the same again within R1."""
     special = _FIRST_REGION.match(word)
     found = special or _REGION.search(word)
     first = found.end() if found else len(word)
@@ -180,7 +180,7 @@ def _past(word: str, first: int) -> str:
 
 
 def _mended(root: str, first: int) -> str:
-    """A root that lost `ed` or `ing`, spelt as the verb is."""
+    """Return a root that lost `ed` or `ing`, spelt as the verb."""
     if root.endswith(("at", "bl", "iz")):
         return f"{root}e"
     if root.endswith(_DOUBLES):
@@ -195,7 +195,7 @@ def _final_y(word: str) -> str:
 
 
 def _replaced(word: str, endings: tuple[tuple[str, str], ...], region: int, second: int) -> str:
-    """The word with its longest listed suffix replaced, if that lies in the region and its own condition holds."""
+    """Replace the longest listed suffix of the word, if it lies in the region and its own condition holds."""
     for suffix, end in endings:
         if not word.endswith(suffix):
             continue

@@ -1,8 +1,8 @@
 """Topologies of edge types by pin: from memory, from derived state, by extending an older one, or built.
 
 A topology depends on three pins: the edge table's and those of its two node tables. It is stored under their names, so
-finding it needs no table at all. When it is missing, an older one may do: if each of its three tables was only appended
-to since, its rows keep their places, and the new edges are added to it. Otherwise it is built.
+finding it reads no table. When it is missing, an older one is extended if each of its three tables was only appended to
+since: its rows keep their places, and the new edges are added. Otherwise it is built.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from omnigraph.versioning.store import GraphStore
 
 ENDS = "ends"
 KEPT = 4
-"""How many pins of one topology stay in the store."""
+"""The number of pins of one topology that stay in the store."""
 
 _WORTH_KEEPING = 20
-"""An extended topology is stored again once it is larger by one part in this many than the one it came from."""
+"""An extended topology is stored again once it has grown by one part in this many."""
 
 _PATIENCE = 32
-"""Index lookups on one state of an edge table before its topology is made."""
+"""The number of index lookups on one state of an edge table before its topology is built."""
 
 
 @dataclass(frozen=True)
@@ -56,27 +56,27 @@ class EdgePins:
 
     @property
     def key(self) -> tuple[tuple[str, int], ...]:
-        """What tells two states apart."""
+        """Return the key of a state."""
         return tuple((e.location, e.staged_version) for e in (self.edges, self.sources, self.targets))
 
     def folder(self, kind: str) -> str:
-        """Where the topologies of one kind lie, of all states."""
+        """Return the folder of the topologies of one kind, of all states."""
         return f"topology/{self.edges.location.replace('/', '-')}/{kind}/"
 
     def path(self, kind: str) -> str:
-        """Where one state's topology of a kind lies."""
+        """Return the path of one state's topology of a kind."""
         return self.folder(kind) + self.name
 
     @property
     def name(self) -> str:
-        """What the topologies of one state are called."""
+        """Return the name of the topologies of one state."""
         text = "|".join(f"{location}@{version}" for location, version in self.key)
         return hashlib.sha256(text.encode()).hexdigest()[:40]
 
 
 @dataclass(frozen=True)
 class _Base:
-    """An older topology to build on: the layouts of its tables, and its arrays."""
+    """An older topology to extend: the layouts of its tables, and its arrays."""
 
     layouts: Mapping[str, Any]
     arrays: Mapping[str, Any]
@@ -96,11 +96,11 @@ class Topologies:
         self.expansion = store.settings.query_expansion
 
     def is_at_hand(self, pins: EdgePins, direction: str, *, distinct: bool) -> bool:
-        """Whether an adjacency is in memory: only then does using it cost nothing."""
+        """Return whether an adjacency is in memory, so that using it costs nothing."""
         return self._cache.holds(("adjacency", _kind(direction, distinct), *pins.key))
 
     def prefers_index(self, pins: EdgePins, direction: str, *, distinct: bool) -> bool:
-        """Whether a few nodes are better looked up. Every yes counts: in the end the topology is worth having.
+        """Return whether to look few nodes up instead. Every yes is counted: after enough of them the topology is used.
 
         A topology in a local store is mapped at once; one on an object store is a large object to fetch.
         """
@@ -112,13 +112,13 @@ class Topologies:
             return self._looked_up[key] <= _PATIENCE
 
     def is_stored(self, pins: EdgePins, direction: str, *, distinct: bool) -> bool:
-        """Whether an adjacency is in memory or, complete, in the store."""
+        """Return whether an adjacency is in memory or, complete, in the store."""
         if self.is_at_hand(pins, direction, distinct=distinct):
             return True
         return self._store.derived.read(pins.path(_kind(direction, distinct))) is not None
 
     def adjacency(self, pins: EdgePins, direction: str, *, distinct: bool) -> Adjacency:
-        """Compressed rows of one edge type, in places within the types."""
+        """Return the compressed rows of one edge type, in places within the types."""
         kind = _kind(direction, distinct)
         near, far = pins.sources.row_count, pins.targets.row_count
         if direction == "in":
@@ -144,7 +144,7 @@ class Topologies:
         return found
 
     def ends(self, pins: EdgePins) -> Ends:
-        """Both ends of every edge of a type, as places among the nodes of their types."""
+        """Return both ends of every edge of a type, as places among the nodes of their types."""
 
         def extend(base: Mapping[str, Any], delta: Ends, _numbers: Ints) -> dict[str, Any]:
             return {
@@ -166,7 +166,7 @@ class Topologies:
         return found
 
     def wait_until_kept(self) -> None:
-        """Wait until everything that is worth keeping is in the store."""
+        """Wait until every topology that is worth storing is in the store."""
         with self._lock:
             waiting, self._pending = self._pending, []
         for each in waiting:
@@ -179,7 +179,7 @@ class Topologies:
         return found.arrays if found is not None and _is_of(found, pins, names) else None
 
     def _made(self, pins: EdgePins, kind: str, extend: Any, build: Any) -> Mapping[str, Any]:
-        """Extended from an older state where there is one, built otherwise; and kept when that is worth it."""
+        """Extend an older state where there is one, else build; store the result when that is worth it."""
         layouts = self._layouts(pins)
         base = self._base(pins, kind, layouts)
         grown = 0
@@ -245,7 +245,7 @@ class Topologies:
 
 
 def places_of(keys: pa.ChunkedArray | pa.Array, ids: pa.Array) -> Ints:
-    """The place of each key among the ids; -1 where there is none."""
+    """Return the place of each key among the ids; -1 where there is none."""
     found = pc.fill_null(pc.index_in(keys, value_set=ids), -1)
     places: Ints = found.to_numpy().astype(np.int64) if isinstance(found, pa.ChunkedArray) else _plain(found)
     return places
@@ -269,16 +269,16 @@ def _rows(pins: EdgePins) -> list[int]:
 
 
 def _is_of(found: Derived, pins: EdgePins, names: set[str]) -> bool:
-    """Whether a stored object is what its name says: the right arrays for tables of the right size."""
+    """Return whether a stored object matches its name: the right arrays for tables of the right size."""
     return set(found.arrays) == names and found.facts.get("rows") == _rows(pins)
 
 
 def _begins_with(layouts: Mapping[str, Any], older: Mapping[str, Any]) -> bool:
-    """Whether every table begins with the rows that it had in an older state."""
+    """Return whether every table begins with the rows that it had in an older state."""
     return set(layouts) == set(older) and all(layouts[k][: len(older[k])] == older[k] for k in layouts)
 
 
 def _lengthened(starts: Any, pins: EdgePins, kind: str) -> Any:
-    """Index pointers for more nodes, none of which has an edge yet."""
+    """Extend index pointers by nodes that have no edge yet."""
     count = (pins.targets if kind.startswith("in-") else pins.sources).row_count
     return np.concatenate([starts, np.full(count + 1 - len(starts), starts[-1], np.int64)])

@@ -13,7 +13,7 @@ import numpy as np
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 Places = np.ndarray[Any, Any]
-"""Places within a type: 32 bits wide where that is enough."""
+"""Places within a type: 32 bits wide where that suffices."""
 Guard = Callable[[int], None]
 """Refuses to make too many rows."""
 _INT32 = 2**31
@@ -29,7 +29,7 @@ class Ends:
     target: Ints
 
     def shifted(self, source: int, target: int) -> Ends:
-        """The same in a numbering whose types begin elsewhere."""
+        """Return the same ends in a numbering whose types begin elsewhere."""
         return Ends(
             np.where(self.source < 0, -1, self.source + source), np.where(self.target < 0, -1, self.target + target)
         )
@@ -55,16 +55,16 @@ class Adjacency:
 
     @property
     def near_count(self) -> int:
-        """How many nodes the expanded end can be."""
+        """Return the number of nodes that the expanded end can be."""
         return len(self.starts) - 1
 
     @property
     def chains(self) -> bool:
-        """Whether a second hop can start where the first one ended: both ends have one type."""
+        """Return whether a second hop can start where the first one ended: both ends have one type."""
         return self.near_offset == self.far_offset
 
     def degrees(self, nodes: Ints) -> Ints:
-        """How many neighbours each node has; nodes of other types have none."""
+        """Return the number of neighbours of each node; nodes of other types have none."""
         if self._are_in_a_row(nodes):
             first = int(nodes[0]) - self.near_offset
             return np.diff(self.starts[first : first + len(nodes) + 1])
@@ -75,7 +75,7 @@ class Adjacency:
         return degrees if inside.all() else np.where(inside, degrees, 0)
 
     def _are_in_a_row(self, nodes: Ints) -> bool:
-        """Whether these are nodes of the expanded end that follow one another."""
+        """Return whether these are consecutive nodes of the expanded end."""
         if not len(nodes) or int(nodes[-1]) - int(nodes[0]) != len(nodes) - 1:
             return False
         if nodes[0] < self.near_offset or nodes[-1] >= self.near_offset + self.near_count:
@@ -83,12 +83,12 @@ class Adjacency:
         return bool((nodes[1:] - nodes[:-1] == 1).all())
 
     def _are_own(self, nodes: Ints) -> bool:
-        """Whether all of these are nodes of the expanded end."""
+        """Return whether all of these are nodes of the expanded end."""
         least, most = self.near_offset, self.near_offset + self.near_count
         return not len(nodes) or (int(nodes.min()) >= least and int(nodes.max()) < most)
 
     def expand(self, nodes: Ints) -> tuple[Ints, Ints]:
-        """For each node in turn: its place in the input, repeated, and the places of its neighbours in `targets`."""
+        """For each node in turn return its place in the input, repeated, and its neighbours' places in `targets`."""
         return self._expand(nodes, lambda _: None)
 
     def _expand(self, nodes: Ints, guard: Guard) -> tuple[Ints, Ints]:
@@ -108,9 +108,10 @@ class Adjacency:
         return rows, firsts + within
 
     def row_sums(self, weights: Places, nodes: Ints) -> Ints:
-        """For some nodes: the sum of the weights of their neighbours, given per node that these can be.
+        """For each of some nodes return the sum of its neighbours' weights.
 
-        Nodes of other types have none. Cheap for nodes that lie close together: what is between them is added up too.
+        Nodes of other types have none. Cheap for nodes that lie close together, since the nodes between them are added
+        up too.
         """
         places = nodes - self.near_offset
         inside = (places >= 0) & (places < self.near_count)
@@ -137,7 +138,7 @@ class Adjacency:
         return sums if len(nodes) == last - first and self._are_in_a_row(nodes) else sums[places - first]
 
     def _pieces(self, first: int, last: int) -> Iterator[tuple[int, int]]:
-        """Nodes `first .. last` in runs whose edges fill about a block: what is made of them stays in the cache."""
+        """Split nodes `first .. last` into runs whose edges fill about a block, so that block arrays fit the cache."""
         while first < last:
             filled = int(np.searchsorted(self.starts, self.starts[first] + _EDGES_AT_ONCE, side="right")) - 1
             high = min(last, max(first + 1, filled))
@@ -145,13 +146,13 @@ class Adjacency:
             first = high
 
     def reached(self, places: Ints) -> Ints:
-        """The nodes at some places of `targets`."""
+        """Return the nodes at some places of `targets`."""
         found: Ints = self.targets[places].astype(np.int64)
         found += self.far_offset
         return found
 
     def neighbours(self, nodes: Ints, guard: Guard) -> tuple[Ints, Ints, Ints]:
-        """For each node in turn: its place in the input, repeated, its neighbours, and the edges to them, if kept."""
+        """For each node in turn return its place in the input, repeated, its neighbours, and the edges, if kept."""
         rows, places = self._expand(nodes, guard)
         if not len(self.edges):
             return rows, self.reached(places), _NOTHING
@@ -168,7 +169,7 @@ class Arcs:
 
 
 def arcs(ends: Ends, numbers: Ints, direction: str) -> Arcs:
-    """The edges of one type in a direction: "out", "in" or "both"."""
+    """Return the edges of one type in a direction: "out", "in" or "both"."""
     whole = (ends.source >= 0) & (ends.target >= 0)
     if not whole.all():
         ends, numbers = Ends(ends.source[whole], ends.target[whole]), numbers[whole]
@@ -185,12 +186,12 @@ def arcs(ends: Ends, numbers: Ints, direction: str) -> Arcs:
 
 
 def join_arcs(parts: list[Arcs]) -> Arcs:
-    """The arcs of several edge types."""
+    """Join the arcs of several edge types."""
     return Arcs(*(_joined([getattr(p, name) for p in parts]) for name in ("froms", "tos", "numbers")))
 
 
 def build_adjacency(found: Arcs, near_count: int, far_count: int, *, distinct: bool) -> Adjacency:
-    """Compressed rows. `distinct`: each pair once, and no edge numbers."""
+    """Build compressed rows. `distinct`: each pair once, and no edge numbers."""
     source, target, numbers = found.froms, found.tos, found.numbers
     if distinct:
         source, target = _pairs(source, target, far_count)
@@ -204,12 +205,12 @@ def build_adjacency(found: Arcs, near_count: int, far_count: int, *, distinct: b
 
 
 def is_to_one(starts: Ints, targets: Places) -> bool:
-    """Whether every node has exactly one neighbour."""
+    """Return whether every node has exactly one neighbour."""
     return len(targets) == len(starts) - 1 and bool((starts[1:] - starts[:-1] == 1).all())
 
 
 def extend_adjacency(old: Adjacency, added: Arcs, near_count: int, far_count: int, *, distinct: bool) -> Adjacency:
-    """The adjacency with some more edges and nodes, all numbered after the old ones. Costs a copy, not a sort."""
+    """Add edges and nodes that are numbered after the old ones to an adjacency. Costs a copy, not a sort."""
     starts = np.full(near_count + 1, old.starts[-1], np.int64)
     starts[: len(old.starts)] = old.starts
     if distinct:
@@ -233,14 +234,14 @@ def extend_adjacency(old: Adjacency, added: Arcs, near_count: int, far_count: in
 
 
 def narrow(values: Any) -> Places:
-    """The same places in half the memory, where they fit."""
+    """Return the same places in half the memory, where they fit."""
     fits = not len(values) or (values[-1] < _INT32 and int(values.max()) < _INT32)
     found: Places = values.astype(np.int32, copy=False) if fits else values
     return found
 
 
 def sorted_distinct(values: Ints) -> Ints:
-    """Distinct values in order. Sorting is several times faster here than `np.unique`, which hashes integers."""
+    """Return distinct values in order. Sorting is several times faster here than `np.unique`, which hashes integers."""
     ordered = np.sort(values)
     if len(ordered) < 2:
         return ordered
@@ -262,28 +263,29 @@ def _joined(arrays: list[Ints]) -> Ints:
 
 
 class Neighbourhood(Protocol):
-    """A way to get from nodes to their neighbours: compressed rows, or an index of the edge table."""
+    """Neighbours of nodes, from compressed rows or from an index of the edge table."""
 
     @property
     def near_offset(self) -> int:
-        """Where the nodes of the expanded end begin."""
+        """Return where the nodes of the expanded end begin."""
 
     @property
     def near_count(self) -> int:
-        """How many nodes the expanded end can be."""
+        """Return the number of nodes that the expanded end can be."""
 
     @property
     def chains(self) -> bool:
-        """Whether a second hop can start where the first one ended."""
+        """Return whether a second hop can start where the first one ended."""
 
     def neighbours(self, nodes: Ints, guard: Guard) -> tuple[Ints, Ints, Ints]:
-        """For each node in turn: its place in the input, repeated, its neighbours, and the edges to them."""
+        """For each node in turn return its place in the input, repeated, its neighbours, and the edges to them."""
 
 
 def reach(way: Neighbourhood, start: int, low: int, high: int | None, guard: Guard) -> tuple[Ints, Ints]:
-    """Nodes first met at distance `low .. high` from `start`, with their distances, breadth first.
+    """Return nodes first reached at distance `low .. high` from `start`, with their distances, breadth first.
 
-    The start itself is met only through a stored self-loop, at distance 1. Edges between different types do not chain.
+    The start itself is reached only through a stored self-loop, at distance 1. Edges between different types do not
+    chain.
     """
     base = way.near_offset
     if not 0 <= start - base < way.near_count:
@@ -310,7 +312,7 @@ def reach(way: Neighbourhood, start: int, low: int, high: int | None, guard: Gua
 
 
 def _first_met(met: Ints, seen: np.ndarray[Any, np.dtype[np.bool_]], base: int, start: int) -> tuple[Ints, bool]:
-    """Nodes not seen before, once each and in order, now marked; and whether the start was among those met."""
+    """Return nodes not seen before, once each and in order, now marked; and whether the start was among them."""
     places = met - base
     again = bool((met == start).any())
     fresh = places[~seen[places]]
@@ -318,7 +320,7 @@ def _first_met(met: Ints, seen: np.ndarray[Any, np.dtype[np.bool_]], base: int, 
         fresh = sorted_distinct(fresh)
         seen[fresh] = True
     else:
-        # Many: marking and looking is cheaper than sorting.
+        # Many: marking and testing is cheaper than sorting.
         before = seen.copy()
         seen[fresh] = True
         fresh = np.flatnonzero(seen & ~before)

@@ -1,1 +1,1 @@
-"""The second executor: the same plans on Spark DataFrames. Loaded only when it is asked for."""
+"""The Spark executor: executes the same plans on DataFrames. Imported on first use."""

@@ -1,7 +1,7 @@
-"""Collected rows as a small graph that the embedded engine can finish a query on.
+"""Collected rows as a small graph on which the embedded engine finishes a query.
 
-Entities that occur are numbered by type and id, as the embedded engine numbers them, and what was collected of each is
-kept once. Ties, whole nodes and distinct rows then come out the same, because the same code makes them.
+Entities that occur are numbered by type and id, as the embedded engine numbers them, and the collected properties of
+each are kept once. Ties, whole nodes and distinct rows then come out the same, because the same code makes them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from omnigraph.schema.catalog import Catalog, EntityType
 
 
 class CollectedGraph:
-    """What `GraphData` is to the embedded engine, of the entities in some rows only."""
+    """The interface of `GraphData` over the entities in some rows only."""
 
     def __init__(self, table: pa.Table, scope: Scope, needs: Needs, catalog: Catalog) -> None:
         self.catalog = catalog
@@ -37,11 +37,11 @@ class CollectedGraph:
         self.frame = Frame(table.num_rows, {var: numbers[var] for var in bound})
 
     def entity(self, name: str, *, is_edge: bool) -> EntityType:
-        """A node or edge type."""
+        """Return a node or edge type."""
         return self.catalog.edge(name) if is_edge else self.catalog.node(name)
 
     def take(self, types: tuple[str, ...], name: str, numbers: Ints, *, is_edge: bool = False) -> pa.Array:
-        """A property of each numbered entity; null where the number is negative."""
+        """Return a property of each numbered entity; null where the number is negative."""
         spans = self.edges if is_edge else self.nodes
         parts: list[pa.Array] = []
         positions = np.full(len(numbers), -1, np.int64)
@@ -68,7 +68,7 @@ class CollectedGraph:
     def _number(
         self, table: pa.Table, variables: list[str], types: list[str], numbers: dict[str, Ints], *, is_edge: bool
     ) -> dict[str, Span]:
-        """Number the entities of some variables; the spans of all types."""
+        """Number the entities of some variables; return the spans of all types."""
         ids = [_column(table, id_of(var)) for var in variables]
         kinds = [_column(table, type_of(var)) for var in variables]
         spans: dict[str, Span] = {}
@@ -88,7 +88,7 @@ class CollectedGraph:
         return spans
 
     def _keep(self, table: pa.Table, var: str, numbers: Ints, scope: Scope, needs: Needs) -> None:
-        """The properties of one variable's entities, each entity once."""
+        """Keep the properties of one variable's entities, each entity once."""
         is_edge = var in scope.edges
         spans: Mapping[str, Span] = self.edges if is_edge else self.nodes
         for prop in needs.of(var, scope):

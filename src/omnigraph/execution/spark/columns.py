@@ -1,9 +1,9 @@
-"""Bindings as columns of a DataFrame, and what a query needs of each variable.
+"""Bindings as columns of a DataFrame, and the properties that a query reads of each variable.
 
 A bound variable `p` is two columns, `v:p` (the id, null for an optional without a match) and `t:p` (the number of its
 type, types in order of their names), and one column `p:p:name` per property that the query reads. A path is `w:path`:
-the ids of its nodes. What a search says of a node is a column `s:` too, filled where the node is read. Types here are
-those of storage; Spark's own are only worn on the way through it.
+the ids of its nodes. The result of a search on a node is a column `s:` too, filled where the node is read. Types here
+are those of storage; columns are converted to Spark's types only for transport.
 """
 
 from __future__ import annotations
@@ -34,32 +34,32 @@ _BASES = (ir.Prop, ir.EntityId, ir.Entity, ir.PathLength, ir.PathNodes, *RANKING
 
 
 def id_of(var: str) -> str:
-    """The column of a variable's ids."""
+    """Return the column of a variable's ids."""
     return f"v:{var}"
 
 
 def type_of(var: str) -> str:
-    """The column of a variable's types."""
+    """Return the column of a variable's types."""
     return f"t:{var}"
 
 
 def path_of(var: str) -> str:
-    """The column of a path."""
+    """Return the column of a path."""
     return f"w:{var}"
 
 
 def prop_of(var: str, name: str) -> str:
-    """The column of a property."""
+    """Return the column of a property."""
     return f"p:{var}:{name}"
 
 
 def search_of(expr: Search | ir.Rrf) -> str:
-    """The column of what a search says of its node; its text and its vector may be long, so it is named by a hash."""
+    """Return the column of a search on its node; its text and vector may be long, so the name is a hash."""
     return f"s:{hashlib.blake2s(repr(expr).encode(), digest_size=12).hexdigest()}"
 
 
 def bound_variables(columns: Iterable[str]) -> list[str]:
-    """The nodes and edges that some columns bind."""
+    """Return the nodes and edges that some columns bind."""
     return [name[2:] for name in columns if name.startswith("v:")]
 
 
@@ -91,11 +91,11 @@ class Needs:
                     self._named.setdefault(each.var, set()).add(each.property)
 
     def searches(self, var: str) -> list[Search]:
-        """What is searched for in the nodes of a variable."""
+        """Return the searches in the nodes of a variable."""
         return [search for search in self._searches if search.var == var]
 
     def of(self, var: str, scope: Scope) -> list[PropertyColumn]:
-        """The property columns of a variable, of all its types together."""
+        """Return the property columns of a variable, over all its types."""
         is_edge = var in scope.edges
         found: dict[str, PropertyColumn] = {}
         for name in scope.edges[var] if is_edge else scope.nodes[var]:
@@ -116,7 +116,7 @@ def _is_shown(prop: Any) -> bool:
 
 
 def bases(exprs: Iterable[ir.Expr]) -> list[ir.Expr]:
-    """What expressions read of the bindings themselves."""
+    """Yield the parts of expressions that read the bindings."""
     return list(dict.fromkeys(base for expr in exprs for each in ir.walk(expr) for base in _base(each)))
 
 
@@ -128,12 +128,12 @@ def _base(expr: ir.Expr) -> Iterator[ir.Expr]:
 
 
 def is_of_node(search: Search) -> bool:
-    """Whether a search says something of a node, whatever else its row binds."""
+    """Return whether an expression is a search on a node, independent of the rest of its row."""
     return not ir.variables(search.query)
 
 
 def outside_aggregates(expr: ir.Expr) -> Iterator[ir.Expr]:
-    """The expression and what is inside it, without the operands of aggregates."""
+    """Yield the expression and its parts, without the operands of aggregates."""
     yield expr
     if not isinstance(expr, ir.Aggregate):
         for child in ir.children(expr):
@@ -141,7 +141,7 @@ def outside_aggregates(expr: ir.Expr) -> Iterator[ir.Expr]:
 
 
 def columns_of(base: ir.Expr) -> str:
-    """The column that a base expression is read from."""
+    """Return the column that a base expression is read from."""
     match base:
         case ir.Prop(var, name):
             return prop_of(var, name)
@@ -156,7 +156,7 @@ def columns_of(base: ir.Expr) -> str:
 
 
 def values_of(base: ir.Expr, column: pa.Array) -> pa.Array:
-    """The value of a base expression from its column."""
+    """Return the value of a base expression from its column."""
     if isinstance(base, ir.PathLength):
         return pc.subtract(pc.list_value_length(column).cast(pa.int64()), pa.scalar(1, pa.int64()))
     if isinstance(base, ir.TextMatch):
@@ -167,14 +167,14 @@ def values_of(base: ir.Expr, column: pa.Array) -> pa.Array:
 
 
 def storage_column(column: Any, kind: pa.DataType) -> pa.Array:
-    """A column as storage has it."""
+    """Return a column in the types of storage."""
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     return column if column.type == kind else column.cast(kind)
 
 
 def frame_of(columns: Iterable[tuple[str, Any]], length: int) -> Frame:
-    """A frame that knows which variables are bound; their numbers mean nothing else."""
+    """Return a frame of which only the set of bound variables is meaningful."""
     numbers = {
         name[2:]: np.where(column.is_null().to_numpy(zero_copy_only=False), -1, 0).astype(np.int64)
         for name, column in columns

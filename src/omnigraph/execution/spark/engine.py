@@ -1,4 +1,4 @@
-"""Running a read on Spark: patterns, filters and groups are distributed; a small result is finished in this process."""
+"""Execute a read on Spark: patterns, filters and groups are distributed; a small result is finished in this process."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _COLLECTED = (ir.PathLength, ir.PathNodes, *RANKINGS)
-"""What is not read from a node or edge again once rows are collected."""
+"""Expressions that are not read from a node or edge again once rows are collected."""
 _ANONYMOUS = re.compile(r"_\d+")
 
 
 class SparkExecutor:
-    """Runs queries on a Spark session."""
+    """Executes queries on a Spark session."""
 
     def __init__(self, spark: SparkSession, uri: str, limits: Limits) -> None:
         self._spark = spark
@@ -59,7 +59,7 @@ class SparkExecutor:
         self._limits = limits
 
     def execute(self, plan: QueryPlan, snapshot: Snapshot, catalog: Catalog, params: Mapping[str, Any]) -> pa.Table:
-        """The result of a query, columns in the order of its outputs."""
+        """Return the result of a query, columns in the order of its outputs."""
         try:
             return self._executed(plan, snapshot, catalog, params)
         except PySparkException as error:
@@ -94,7 +94,7 @@ class SparkExecutor:
         return projection.finished(graph.frame, known)
 
     def _collected(self, bound: Bound, governor: Governor) -> pa.Table:
-        """The rows in this process, in the types of storage; too many are refused before they arrive."""
+        """Collect the rows in the types of storage; too many are refused before the transfer."""
         assert bound.rows is not None
         most = self._limits.max_rows
         table = bound.rows.select(*bound.kinds).limit(most + 1).toArrow()
@@ -104,7 +104,7 @@ class SparkExecutor:
 
 
 def _refuse_lonely_fusion(query: ir.QueryIR) -> None:
-    """Places are given to rows by an order only."""
+    """Refuse a fusion that is not a sort key: ranks exist only by an order."""
     score = None if query.is_aggregate else ranking_key(query)
     for expr in ir.expressions(query):
         for each in ir.walk(expr):
@@ -113,13 +113,13 @@ def _refuse_lonely_fusion(query: ir.QueryIR) -> None:
 
 
 def _shown(query: ir.QueryIR) -> Iterator[ir.Expr]:
-    """What the result shows or is sorted by."""
+    """Return the expressions that the result shows or is sorted by."""
     yield from (column.expr for column in query.outputs)
     yield from (key.expr for key in query.order)
 
 
 def _cut(bound: Bound, plan: QueryPlan, wanted: int | None, request: Request) -> Bound:
-    """Only the rows that the result can show, where the order of rows decides that and nothing after it."""
+    """Keep only the rows of the result, where the order of rows alone determines them."""
     assert bound.rows is not None
     if wanted is None or not (plan.cuts_first or plan.stops_early):
         return bound

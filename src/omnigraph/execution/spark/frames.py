@@ -1,4 +1,4 @@
-"""Types of a graph as Spark sees them. Spark has no unsigned numbers and no fixed-size lists."""
+"""Types of a graph as Spark types. Spark has no unsigned numbers and no fixed-size lists."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WIDER = {
 
 
 def spark_arrow_type(kind: pa.DataType) -> pa.DataType:
-    """The Arrow type in which a column of a graph travels to Spark."""
+    """Return the Arrow type in which a column of a graph is sent to Spark."""
     if kind in _WIDER:
         return _WIDER[kind]
     if pa.types.is_timestamp(kind):
@@ -36,13 +36,13 @@ def spark_arrow_type(kind: pa.DataType) -> pa.DataType:
 
 
 def public_fields(entity: EntityType) -> list[tuple[str, str, pa.DataType]]:
-    """Public name, physical column and stored type of every column of a node or edge type, in order."""
+    """Return public name, physical column and stored type of every column of a node or edge type, in order."""
     names = {p.column: p.name for p in entity.properties}
     return [(names.get(f.name, f.name), f.name, f.type) for f in entity.arrow_schema]
 
 
 def spark_arrow_schema(entity: EntityType, columns: list[str] | None = None) -> pa.Schema:
-    """The Arrow schema of a type's rows in Spark, of some columns or all."""
+    """Return the Arrow schema of a type's rows in Spark, of some columns or all."""
     fields = [(name, spark_arrow_type(kind)) for name, _, kind in public_fields(entity)]
     if columns is not None:
         kinds = dict(fields)
@@ -51,13 +51,13 @@ def spark_arrow_schema(entity: EntityType, columns: list[str] | None = None) -> 
 
 
 def to_spark(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """A batch with its columns in the types that Spark takes."""
+    """Convert the columns of a batch to the types that Spark takes."""
     columns = [batch.column(i).cast(field.type) for i, field in enumerate(schema)]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def parts_by_id(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """A batch in pieces, in order: rows with an `id`, and rows without one, which lack the column.
+    """Split a batch, in order: rows with an `id`, and rows without one, which lack the column.
 
     `INSERT INTO view (name) ...` gives null to columns that it does not name, and a load takes no null for an id.
     """

@@ -1,4 +1,4 @@
-"""Groups and aggregates on Spark: tasks compute keys and operands, Spark groups them."""
+"""Group and aggregate on Spark: tasks compute keys and operands, Spark groups them."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Grouped:
-    """One row per group, and which column holds which expression."""
+    """One row per group, and the column of each expression."""
 
     bound: Bound
     columns: Mapping[ir.Expr, str]
 
     def known(self, table: pa.Table) -> dict[ir.Expr, pa.Array]:
-        """The values of keys and aggregates, from the collected rows."""
+        """Return the values of keys and aggregates, from the collected rows."""
         return {expr: values_of(expr, table[name].combine_chunks()) for expr, name in self.columns.items()}
 
 
 def group_rows(
     bound: Bound, query: ir.QueryIR, keys: list[ir.Expr], aggregates: list[ir.Aggregate], request: Request
 ) -> Grouped:
-    """Group by `keys`; without keys there is one group, also of no rows at all."""
+    """Group by `keys`; without keys there is one group, even of no rows."""
     operands = list(dict.fromkeys(a.operand for a in aggregates if a.operand is not None))
     computed = [expr for expr in dict.fromkeys([*keys, *operands]) if not isinstance(expr, ir.Entity)]
     names: dict[ir.Expr, str] = {expr: f"x:{number}" for number, expr in enumerate(computed)}
@@ -70,13 +70,13 @@ def _key_columns(key: ir.Expr, names: Mapping[ir.Expr, str]) -> list[str]:
 
 
 def _entity_columns(keys: list[ir.Expr], kinds: Kinds) -> set[str]:
-    """What a whole node shows of itself."""
+    """Return the columns of a whole node in a result."""
     whole = [key.var for key in keys if isinstance(key, ir.Entity)]
     return {name for name in kinds for var in whole if name.startswith(f"p:{var}:")}
 
 
 def _shown_beside(query: ir.QueryIR, keys: list[ir.Expr]) -> list[ir.Expr]:
-    """What stands beside aggregates without being one of the keys."""
+    """Return the expressions beside aggregates that are not keys themselves."""
     exprs = [*(c.expr for c in query.outputs), *(k.expr for k in query.order)]
     if query.having is not None:
         exprs.append(query.having)

@@ -1,4 +1,4 @@
-"""What this project says of its Spark jobs: a description, a tag to cancel them by, and their progress.
+"""The metadata of our Spark jobs: a description, a tag to cancel them by, and their progress.
 
 Everything here is Spark's own: job descriptions, job tags, the status tracker, and the progress handler of Spark
 Connect. A job group of the caller stays in force, so cancelling that group cancels these jobs as well.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TaskProgress = Callable[[int, int], None]
-"""Receives how many of how many tasks have finished; all of them only when the jobs have ended well."""
+"""Receives the numbers of finished and of all tasks; they are equal only after the jobs succeeded."""
 
 _DESCRIPTION = "spark.job.description"
 _POLL_SECONDS = 0.2
@@ -31,7 +31,7 @@ _POLL_SECONDS = 0.2
 def job_scope(spark: SparkSession, description: str, progress: TaskProgress | None = None) -> Iterator[None]:
     """Describe, tag and watch the Spark jobs that this thread starts in the block.
 
-    When the block is left by an exception, an interrupt included, jobs of it that still run are cancelled.
+    When the block ends with an exception, an interrupt included, its running jobs are cancelled.
     """
     tag = f"omnigraph-{secrets.token_hex(8)}"
     scope = _connect_scope if is_connect(spark) else _classic_scope
@@ -60,7 +60,7 @@ def _classic_scope(spark: SparkSession, description: str, tag: str, progress: Ta
 
 @contextlib.contextmanager
 def _polling(context: Any, tag: str, progress: TaskProgress | None) -> Iterator[None]:
-    """Report the tasks of the tagged jobs from a thread. The last report of jobs that worked is of their end."""
+    """Report the tasks of the tagged jobs from a thread. The last report of successful jobs is their end."""
     if progress is None:
         yield
         return
@@ -74,7 +74,7 @@ def _polling(context: Any, tag: str, progress: TaskProgress | None) -> Iterator[
         while not over.wait(_POLL_SECONDS):
             with contextlib.suppress(Py4JError, OSError, AttributeError):
                 done, total = count()
-                if total:  # a job may have stages that are not known yet
+                if total:  # a job may have stages that are not started yet
                     progress(min(done, total - 1), total)
 
     thread = threading.Thread(target=poll, name="omnigraph-progress", daemon=True)
@@ -93,7 +93,7 @@ def _polling(context: Any, tag: str, progress: TaskProgress | None) -> Iterator[
 
 
 def _stages_of(context: Any, tag: str) -> list[int]:
-    """Stages of the tagged jobs. Python's tracker finds jobs by their group only, and the group is the caller's."""
+    """Return stages of the tagged jobs. Python's tracker finds jobs by group only, and the group is the caller's."""
     tracker = context.statusTracker()
     jobs = [tracker.getJobInfo(job) for job in context._jsc.sc().statusTracker().getJobIdsForTag(tag)]
     return [stage for job in jobs if job is not None for stage in job.stageIds]
@@ -101,7 +101,7 @@ def _stages_of(context: Any, tag: str) -> list[int]:
 
 @contextlib.contextmanager
 def _connect_scope(spark: SparkSession, description: str, tag: str, progress: TaskProgress | None) -> Iterator[None]:
-    """On Spark Connect the tag is all that the server shows of an operation, so it begins with the description."""
+    """Describe jobs on Spark Connect, where the server shows only the tag, so the tag begins with the description."""
     label = f"{description.replace(',', ' ')} {tag}"
     spark.addTag(label)
 

@@ -1,4 +1,4 @@
-"""Matching a pattern on Spark: the steps of a plan become joins of DataFrames of bindings."""
+"""Match a pattern on Spark: the steps of a plan become joins of DataFrames of bindings."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ NOTHING_BOUND = Bound(None, {})
 
 
 class Matcher:
-    """Runs the matching steps of one query against one snapshot."""
+    """Executes the matching steps of one query on one snapshot."""
 
     def __init__(self, source: Source, needs: Needs, scope: Scope, request: Request) -> None:
         self._source = source
@@ -46,11 +46,11 @@ class Matcher:
         self._request = request
 
     def run(self, steps: tuple[Step, ...], bound: Bound) -> Bound:
-        """Every way to extend some rows over some steps."""
+        """Return all extensions of some rows over some steps."""
         conditions: list[ir.Expr] = []
         for step in steps:
             if isinstance(step, Filter):
-                conditions.append(step.condition)  # filters in a row are one visit of a task
+                conditions.append(step.condition)  # consecutive filters run in one pass of a task
                 continue
             bound = self._step(step, filter_rows(bound, conditions, self._request))
             conditions = []
@@ -100,7 +100,7 @@ class Matcher:
         return found if step.closes else self._arrive(step, found)
 
     def _arrive(self, step: Expand, bound: Bound) -> Bound:
-        """The far end as the node it is: of its types, with its properties, where its own filters hold."""
+        """Join the node at the far end: of its types, with its properties, where its own filters hold."""
         assert bound.rows is not None
         var = step.far
         keys = [type_of(var), id_of(var)]
@@ -141,7 +141,7 @@ class Matcher:
         return Bound(inner.rows.unionByName(lonely, allowMissingColumns=True), inner.kinds)
 
     def _without(self, step: Without, bound: Bound) -> Bound:
-        # Names of a negated block are its own: another block may use them for something else.
+        # Names of a negated block are local: another block may use them for another variable.
         bound = checkpoint_rows(bound)
         scope = scope_of(step.block, self._scope)
         inner = Matcher(self._source, self._needs, scope, self._request).run(step.steps, bound)
@@ -152,7 +152,7 @@ class Matcher:
 
 
 def filter_rows(bound: Bound, conditions: list[ir.Expr], request: Request) -> Bound:
-    """The rows that meet some conditions."""
+    """Return the rows that meet some conditions."""
     if not conditions:
         return bound
     assert bound.rows is not None
@@ -162,12 +162,12 @@ def filter_rows(bound: Bound, conditions: list[ir.Expr], request: Request) -> Bo
 
 
 def checkpoint_rows(bound: Bound) -> Bound:
-    """Rows that are read more than once are made once: plans that repeat themselves double with every step."""
+    """Materialise rows that are read more than once: plans that repeat themselves double with every step."""
     return bound if bound.rows is None else Bound(local_checkpoint(bound.rows, eager=False), bound.kinds)
 
 
 def _without_partners(rows: DataFrame, extended: DataFrame) -> DataFrame:
-    """The rows that nothing was made of. A row is known by what it binds; unbound variables equal each other."""
+    """Return the rows without a match. A row is identified by its bindings; unbound variables equal each other."""
     keys = [name for var in bound_variables(rows.columns) for name in (type_of(var), id_of(var))]
     made = extended.select(*(F.col(name).alias(f"made {name}") for name in keys)).distinct()
     same = reduce(lambda a, b: a & b, [F.col(name).eqNullSafe(F.col(f"made {name}")) for name in keys])
@@ -175,5 +175,5 @@ def _without_partners(rows: DataFrame, extended: DataFrame) -> DataFrame:
 
 
 def schema_of(kinds: Kinds) -> object:
-    """The Spark schema of columns of stored types."""
+    """Return the Spark schema of columns of stored types."""
     return spark_schema(pa.schema([(name, spark_arrow_type(kind)) for name, kind in kinds.items()]))

@@ -1,7 +1,7 @@
-"""Many hops as repeated joins: every node at its shortest distance from where a search begins.
+"""Expand several hops as repeated joins: every node at its shortest distance from a start.
 
-Each level joins the frontier with the steps and takes away what was met before. A node that a search begins at is met
-again only over an edge that joins it to itself. Lineage is cut at every level, so that plans stay small.
+Each level joins the frontier with the edges and removes the nodes reached before. A start node is reached again only
+over a self-loop. Lineage is cut at every level, so that plans stay small.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _PAIR = [START_TYPE, START, FAR_TYPE, FAR]
 
 
 def reach_nodes(starts: DataFrame, steps: DataFrame, low: int, high: int | None, *, paths: bool) -> DataFrame:
-    """Pairs of a start and a node between `low` and `high` hops away; with one shortest path where asked.
+    """Return pairs of a start and a node between `low` and `high` hops away, with one shortest path on request.
 
-    `starts` has the columns `start_type` and `start`. Among paths of one length the least, by ids, is given.
+    `starts` has the columns `start_type` and `start`. Among paths of one length the least, by ids, is returned.
     """
     starts = starts.distinct()
     frontier = starts.select(

@@ -1,7 +1,7 @@
-"""What Spark's optimizer says a query reads: per use of a table, its columns and the filters directly above it.
+"""The columns and filters that a query uses of each table, read from the plan of Spark's optimizer.
 
-The tables stand for themselves: each is a view of the right columns and no rows, which only ever gets analysed. Nothing
-is run. Plans are classes of the JVM, which a classic session reaches by py4j and Spark Connect does not.
+Each table is replaced by an empty view with its columns, which is only analysed; nothing is executed. Plans are classes
+of the JVM, which a classic session reaches by py4j and Spark Connect does not.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _CATALYST = "org.apache.spark.sql.catalyst"
 _COMMAND = f"{_CATALYST}.plans.logical.Command"
 _NARROWING = ("Project", "Aggregate")
-"""Nodes whose output depends on nothing of their input but the columns that their expressions name."""
+"""Nodes whose output depends only on the input columns that their expressions name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +40,9 @@ class TableUse:
 
 
 def planned_uses(spark: SparkSession, text: str, tables: Mapping[str, StructType]) -> list[TableUse] | None:
-    """How a query uses tables, after Spark's optimizer. None where that cannot be known before it runs.
+    """Return how a query uses tables, after Spark's optimizer; None where that is unknown before it runs.
 
-    Views of the session are replaced by empty ones of the tables' names. Raises what Spark says of a wrong query.
+    Views of the session are replaced by empty ones of the tables' names. Raises Spark's error for an invalid query.
     """
     if is_connect(spark):
         return None
@@ -67,7 +67,7 @@ def planned_uses(spark: SparkSession, text: str, tables: Mapping[str, StructType
 
 
 def _empty_view(spark: SparkSession, name: str, schema: StructType) -> int:
-    """Register a view that the optimizer knows nothing of but its columns. Returns the number of its relation."""
+    """Register an empty view, of which the optimizer sees only the columns. Return the number of its relation."""
     session: Any = spark._jsparkSession
     rows = spark.sparkContext._jsc.emptyRDD()
     frame = session.createDataFrame(rows, session.parseDataType(schema.json()))
@@ -77,14 +77,14 @@ def _empty_view(spark: SparkSession, name: str, schema: StructType) -> int:
 
 
 def _execution(spark: SparkSession, text: str) -> Any:
-    """A query that gets analysed and optimized only: commands are not run."""
+    """Return the execution of a query that is analysed and optimized only: commands are not run."""
     state: Any = spark._jsparkSession.sessionState()
     modes = getattr(spark.sparkContext._jvm, "org.apache.spark.sql.execution.CommandExecutionMode")
     return state.executePlan(state.sqlParser().parsePlan(text), modes.SKIP())
 
 
 def _is_bound_to_its_run(spark: SparkSession, analyzed: Any) -> bool:
-    """Whether a plan is a command, or asks for the time or the user: those are constants in an optimized plan only."""
+    """Return whether a plan is a command, or reads the time or the user, which an optimized plan holds as constants."""
     gateway: Any = spark.sparkContext._gateway
     if any(is_instance_of(gateway, node, _COMMAND) for node in _nodes(analyzed)):
         return True
@@ -93,7 +93,7 @@ def _is_bound_to_its_run(spark: SparkSession, analyzed: Any) -> bool:
 
 
 def sequence(found: Any) -> list[Any]:
-    """The elements of a Scala collection."""
+    """Return the elements of a Scala collection."""
     elements, iterator = [], found.iterator()
     while iterator.hasNext():
         elements.append(iterator.next())
@@ -101,7 +101,7 @@ def sequence(found: Any) -> list[Any]:
 
 
 def class_name(found: Any) -> str:
-    """The name of a JVM object's class, without its package."""
+    """Return the name of a JVM object's class, without its package."""
     name: str = found.getClass().getSimpleName()
     return name
 
@@ -119,7 +119,7 @@ def _is_relation(node: Any, relations: Mapping[int, str]) -> bool:
 def _uses(
     plan: Any, relations: Mapping[int, str], wanted: frozenset[int] | None = None, conditions: tuple[Any, ...] = ()
 ) -> Iterator[TableUse]:
-    """Walk a plan downwards. `wanted` are the columns that the nodes above read of this one; None for all."""
+    """Collect the table uses of a plan, downwards. `wanted` are the columns that the nodes above read; None for all."""
     if _is_relation(plan, relations):
         attributes = {each.exprId().id(): each.name() for each in sequence(plan.output())}
         columns = None if wanted is None else frozenset(attributes[i] for i in wanted if i in attributes)

@@ -1,7 +1,7 @@
-"""Ordering by relevance on Spark: rows that a ranking does not rank are dropped, and two rankings are fused.
+"""Order by relevance on Spark: rows without a rank are dropped, and two rankings are fused.
 
-Only the best of each ranking are worth anything in a fusion, as many as the result may have rows. Those alone come to
-this process; what they are worth is computed by the embedded engine's code and joined to the rows.
+In a fusion only the best of each ranking score, as many as the result may have rows. Only those are collected; the
+embedded engine's code computes their scores, which are joined to the rows.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def rank_rows(bound: Bound, query: ir.QueryIR, request: Request, limit: int | None, governor: Governor) -> Bound:
-    """The rows that the ranking function of the first sort key ranks; all rows where there is none."""
+    """Return the rows that the ranking function of the first sort key ranks; all rows where there is none."""
     score = ranking_key(query)
     if score is None or query.is_aggregate:
         return bound
@@ -52,7 +52,7 @@ def _fused(bound: Bound, score: ir.Rrf, request: Request, limit: int | None, gov
     columns = list(dict.fromkeys([*node, *map(search_of, arms)]))
     candidates = bound.rows.select(*columns).dropDuplicates(node)
     best = _best(candidates, score.left, node, limit).union(_best(candidates, score.right, node, limit))
-    # In order of types: nodes of one id are in that order in the embedded engine.
+    # In order of types, as the embedded engine orders nodes of one id.
     table = best.dropDuplicates(node).toArrow().sort_by([(node[0], "ascending"), (node[1], "ascending")])
     governor.check_rows(table.num_rows, len(columns))
     constant = float(constant_value(score.k, request))
@@ -67,7 +67,7 @@ def _fused(bound: Bound, score: ir.Rrf, request: Request, limit: int | None, gov
 
 
 def _best(candidates: DataFrame, arm: ir.Nearest | ir.Bm25, node: list[str], limit: int | None) -> DataFrame:
-    """The nodes that one ranking puts first."""
+    """Return the best nodes of one ranking."""
     value = F.col(search_of(arm))
     order = value.asc() if isinstance(arm, ir.Nearest) else value.desc()
     rows = candidates.where(_is_ranked(arm)).orderBy(order, F.col(node[1]).asc(), F.col(node[0]).asc())

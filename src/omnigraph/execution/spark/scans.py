@@ -84,7 +84,7 @@ class Source:
         self, var: str, scope: Scope, needs: Needs, request: Request, filters: tuple[ir.Expr, ...] = (),
         pushed: tuple[ir.Expr, ...] = (),
     ) -> tuple[DataFrame, Kinds]:  # fmt: skip
-        """The nodes that a variable can be, with the properties that are needed of it."""
+        """Return the nodes that a variable can be, with the properties that are needed of it."""
         columns, searches = needs.of(var, scope), needs.searches(var)
         pieces: list[Piece] = []
         for name in scope.nodes[var]:
@@ -100,7 +100,7 @@ class Source:
         return self._frame(reader, len(pieces), kinds), kinds
 
     def _prepared(self, search: Search, entity: NodeType, scope: Scope, request: Request) -> Searching:
-        """What a search is in a node type; in one of another block that has the name only, it is nothing."""
+        """Return a search prepared for a node type; without a column if the name belongs to another block."""
         kind, column = kind_of_search(search), searched_column(search, entity)
         if column is None:
             return Searching(kind)
@@ -114,7 +114,7 @@ class Source:
         return Searching(kind, column, TextScoring(value or "", self._collection(entity, column, value or "")))
 
     def _vector(self, search: ir.Nearest, value: Any, scope: Scope, request: Request) -> Any:
-        """The vector that is asked for. Text is embedded once."""
+        """Return the query vector. Text is embedded once."""
         asked = scope.nodes[search.var][0]
         if (asked, search) not in self._vectors:
             prop = self._catalog.node(asked).property(search.property)
@@ -122,7 +122,7 @@ class Source:
         return self._vectors[(asked, search)]
 
     def _collection(self, entity: NodeType, column: str, text: str) -> Collection:
-        """What texts of a type are scored in, counted by tasks."""
+        """Return the collection in which texts of a type are scored, counted by tasks."""
         key = (entity.name, column, text)
         if key not in self._collections:
             pieces = tuple(self._pieces(entity, self.node_numbers[entity.name], [], None))
@@ -133,7 +133,7 @@ class Source:
     def edges(
         self, edge_types: tuple[str, ...], direction: str, edge_var: str | None, scope: Scope, needs: Needs
     ) -> tuple[DataFrame, Kinds]:
-        """Steps along edges: both ends, and the edge itself where it has a name. Unnamed, each pair is there once."""
+        """Return steps along edges: both ends, and the edge itself if it is named. Unnamed, each pair occurs once."""
         columns = needs.of(edge_var, scope) if edge_var is not None else []
         kinds: Kinds = {NEAR_TYPE: TYPES, NEAR: IDS, FAR_TYPE: TYPES, FAR: IDS}
         if edge_var is not None:
@@ -172,7 +172,7 @@ class Source:
 
 
 def _predicate(pushed: tuple[ir.Expr, ...], entity: EntityType, request: Request) -> str | None:
-    """What storage can decide, in its words; the conditions are judged again by the task."""
+    """Return a predicate for storage; the task evaluates the conditions again."""
     parts = [predicate(c, request.params, lambda name: entity.property(name).column) for c in pushed]
     said = [part for part in parts if part is not None]
     if "FALSE" in said:
@@ -190,7 +190,7 @@ class NodeReader:
     computation: Computation
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The nodes of the pieces whose numbers come in."""
+        """Yield the nodes of the pieces whose numbers come in."""
         for piece in _chosen(self.pieces, batches):
             for rows in _read(self.uri, piece, ["id"]):
                 found = [_numbers(piece.type_number, len(rows)), rows.column("id"), *_properties(piece, rows)]
@@ -209,7 +209,7 @@ class TextCounter:
     text: str
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """What the texts of the pieces whose numbers come in add to their collection."""
+        """Yield the contribution of the pieces' texts to their collection."""
         for piece in _chosen(self.pieces, batches):
             for rows in _read(self.uri, piece, [self.column]):
                 yield count_terms(rows[self.column], self.text)
@@ -226,7 +226,7 @@ class EdgeReader:
     edge_var: str | None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The steps of the pieces whose numbers come in."""
+        """Yield the steps of the pieces whose numbers come in."""
         named = self.edge_var is not None
         for piece in _chosen(self.pieces, batches):
             for rows in _read(self.uri, piece, ["src", "dst", "id"] if named else ["src", "dst"]):
@@ -234,7 +234,7 @@ class EdgeReader:
                     yield self._steps(piece, rows, "src", "dst")
                 if self.direction in ("in", "both"):
                     loops = piece.source_type == piece.target_type and self.direction == "both"
-                    # A loop was seen already, from its other end.
+                    # A self-loop was seen already, from its other end.
                     apart = rows.filter(pc.not_equal(rows["src"], rows["dst"])) if loops else rows
                     yield self._steps(piece, apart, "dst", "src")
 

@@ -1,7 +1,7 @@
-"""Searches on Spark: what one says of a node is computed where the node is read, by the code of the embedded engine.
+"""Searches on Spark: each is computed where the node is read, by the code of the embedded engine.
 
 A test of a text and the distance of a vector concern one row each. A score depends on all texts of the type as well,
-but only through a few numbers: tasks count them in their parts, and the sums are as if one process had counted.
+but only through a few counts: tasks count their parts, and the sums equal those of one process.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from omnigraph.schema.catalog import NodeType
 
 Answer = Callable[[pa.Array], pa.Array]
 COUNTED: Kinds = {"token": pa.string(), "documents": pa.int64(), "words": pa.int64()}
-"""A row without a token counts all documents of a part, one with a token those that it occurs in."""
+"""A row without a token counts all documents of a part, one with a token those in which it occurs."""
 
 
 @dataclass(frozen=True)
 class Searching:
-    """A search in one node type: the physical column that it looks into, and how. Without a column it says nothing."""
+    """A search in one node type: the physical column that it reads, and how. Without a column its result is empty."""
 
     kind: pa.DataType
     column: str | None = None
     answer: Answer | None = None
 
     def of(self, rows: pa.RecordBatch) -> pa.Array:
-        """What is said of each row."""
+        """Return the result of the search for each row."""
         if self.column is None or self.answer is None:
             return pa.nulls(len(rows), self.kind)
         try:
@@ -49,49 +49,49 @@ class Searching:
 
 @dataclass(frozen=True)
 class TextTesting:
-    """Whether texts match."""
+    """Tests whether texts match."""
 
     kind: str
     text: str
     edits: int | None
 
     def __call__(self, texts: pa.Array) -> pa.Array:
-        """One verdict per text."""
+        """Return one boolean per text."""
         return pa.array(matching(TextIndex.build(texts), self.kind, self.text, self.edits), pa.bool_())
 
 
 @dataclass(frozen=True)
 class TextScoring:
-    """How well texts fit, in a collection that they are a part of."""
+    """Scores texts, in a collection that they are a part of."""
 
     text: str
     collection: Collection
 
     def __call__(self, texts: pa.Array) -> pa.Array:
-        """One score per text."""
+        """Return one score per text."""
         return pa.array(TextIndex.build(texts).bm25(self.text, self.collection), pa.float64())
 
 
 @dataclass(frozen=True)
 class Measuring:
-    """How far vectors are from one."""
+    """Measures the distances of vectors from one."""
 
     wanted: Any
     metric: str
 
     def __call__(self, vectors: pa.Array) -> pa.Array:
-        """One distance per vector."""
+        """Return one distance per vector."""
         distances = column_distances(vectors, self.wanted, self.metric)
         return pa.array(distances, mask=np.isnan(distances))
 
 
 def kind_of_search(search: Search) -> pa.DataType:
-    """The type of what a search says."""
+    """Return the result type of a search."""
     return pa.bool_() if isinstance(search, ir.TextMatch) else pa.float64()
 
 
 def searched_column(search: Search, node: NodeType) -> str | None:
-    """The physical column of a searched property; None in a type of another block that it does not fit."""
+    """Return the physical column of a searched property; None in a type of another block that does not fit."""
     prop = next((p for p in node.properties if p.name == search.property), None)
     if prop is None or prop.type.is_vector is not isinstance(search, ir.Nearest):
         return None
@@ -99,18 +99,18 @@ def searched_column(search: Search, node: NodeType) -> str | None:
 
 
 def constant_value(expr: ir.Expr, request: Request) -> Any:
-    """The value of an expression that is the same for every row."""
+    """Return the value of an expression that is the same for every row."""
     nothing: Any = None
     return Evaluator(nothing, Scope({}, {}), request, Frame(1)).scalar(expr).as_py()
 
 
 def on_driver(request: Request) -> Request:
-    """The request where text may be embedded: once, and not in every task."""
+    """Return the request that may embed text: on the driver once, and not in every task."""
     return Request(request.params, request.now, lambda: provider_from_env(os.environ))
 
 
 def count_terms(texts: pa.Array, text: str) -> pa.RecordBatch:
-    """What some texts add to the collection that a query is scored in, as rows."""
+    """Count the contribution of some texts to the collection that a query is scored in, as rows."""
     found = TextIndex.build(texts).collection(text)
     rows = [(None, found.documents, found.words), *((token, n, 0) for token, n in found.with_token.items())]
     columns = zip(*rows, strict=True)
@@ -119,7 +119,7 @@ def count_terms(texts: pa.Array, text: str) -> pa.RecordBatch:
 
 
 def collection_of(rows: pa.Table) -> Collection:
-    """The collection from what was counted in its parts."""
+    """Add the counts of all parts to one collection."""
 
     def parts() -> Iterator[Collection]:
         for row in rows.to_pylist():

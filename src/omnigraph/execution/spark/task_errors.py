@@ -1,7 +1,8 @@
-"""Errors on their way from a task to the driver.
+"""Transport of errors from a task to the driver.
 
-An error of a query or a load is a Python exception in a worker, which Spark hands over as text; it carries what it
-takes to raise it again in the driver. Every task imports this, so it imports nothing of the engines.
+An error of a query or a load is a Python exception in a worker, which Spark passes on as text; the text contains the
+encoded error, so that the driver can raise it again. Every task imports this module, so it imports nothing of the
+engines.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ _CONDITION = re.compile(r"\[[A-Z_.]+\].*")
 
 
 class TaskRefusal(Exception):
-    """A refusal on its way from a worker to the driver."""
+    """A refusal in transport from a worker to the driver."""
 
     def __init__(self, error: errors.OmnigraphError) -> None:
         super().__init__(f"omnigraph-refusal {json.dumps(error.to_wire())}")
 
 
 def refusal_in(text: str) -> errors.OmnigraphError | None:
-    """The refusal that a failure of Spark tells of."""
+    """Return the refusal inside a failure of Spark, or None."""
     found = _MARK.search(text)
     if found is None:
         return None
@@ -34,20 +35,20 @@ def refusal_in(text: str) -> errors.OmnigraphError | None:
 
 
 def reason_in(text: str) -> str:
-    """The line of a failure of Spark that says what is wrong: `[CONDITION] ...`, else the first."""
+    """Return the line of a failure of Spark with the reason: `[CONDITION] ...`, else the first."""
     found = _CONDITION.search(text)
     return found.group() if found else text.strip().partition("\n")[0]
 
 
 def error_of(failure: BaseException | None) -> errors.OmnigraphError | None:
-    """The error of a graph that a failure of Spark tells of, such as `query.exception()`; None when it is another."""
+    """Return the graph error inside a failure of Spark, such as `query.exception()`; None for other failures."""
     return None if failure is None else refusal_in(str(failure))
 
 
 def run_work(work: Callable[[], Any]) -> Any:
-    """What a task found, or the error that stopped it, which Spark would show as a stack of two languages.
+    """Return a task's answer, or the error that stopped it, which Spark would show as a stack trace of two languages.
 
-    An error of the store is raised: it may answer the next attempt, and Spark makes one.
+    An error of the store is raised: it may not recur in the next attempt, and Spark makes one.
     """
     try:
         return work()
@@ -58,7 +59,7 @@ def run_work(work: Callable[[], Any]) -> Any:
 
 
 def require_answers(answers: list[Any]) -> list[Any]:
-    """The answers of tasks, unless one of them is an error."""
+    """Return the answers of tasks. Raises the first of them that is an error."""
     for each in answers:
         if isinstance(each, errors.OmnigraphError):
             raise each

@@ -1,6 +1,6 @@
-"""What tasks do with batches of bindings: the evaluator of the embedded engine, so that answers are the same.
+"""Evaluate batches of bindings in tasks, with the evaluator of the embedded engine, so that answers are equal.
 
-Nothing here knows of Spark: batches come in, batches go out.
+The module does not depend on Spark: batches come in, batches go out.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ class Computation:
     computed_kinds: Kinds = field(default_factory=dict)
 
     def __call__(self, batches: Batches) -> Batches:
-        """Run over a partition."""
+        """Process a partition."""
         for batch in batches:
             if batch.num_rows:
                 yield self.of(batch)
 
     def of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Run over one batch."""
+        """Process one batch."""
         try:
             return self._of(batch)
         except errors.OmnigraphError as error:
@@ -71,12 +71,12 @@ class Computation:
             name = columns_of(base)
             known[base] = values_of(base, storage_column(batch.column(name), self.kinds[name]))
         frame = frame_of(zip(batch.schema.names, batch.columns, strict=True), batch.num_rows)
-        data: Any = None  # everything that could be asked of it is known
+        data: Any = None  # every base expression has its value already
         return Evaluator(data, _NO_SCOPE, self.request, frame, known)
 
 
 def spark_column(column: pa.Array) -> pa.Array:
-    """A column in the type that Spark has for it."""
+    """Return a column in the type that Spark has for it."""
     wanted = spark_arrow_type(column.type)
     if pa.types.is_null(wanted):
         return column.cast(pa.string())
@@ -84,7 +84,7 @@ def spark_column(column: pa.Array) -> pa.Array:
 
 
 def kind_of(expr: ir.Expr, request: Request, kinds: Kinds) -> pa.DataType:
-    """The type that an expression has: what it gives for a row of nulls."""
+    """Return the type of an expression, from its result for a row of nulls."""
     names = sorted({columns_of(base) for base in bases([expr])})
     nulls = pa.RecordBatch.from_arrays([pa.nulls(1, kinds[name]) for name in names], names=names)
     if not names:

@@ -1,4 +1,4 @@
-"""What depends on the version of Spark, in one place: functions that it does not document, and how they changed.
+"""Differences between versions of Spark, in one place, and uses of undocumented functions.
 
 Versions 4.0 to 4.3 are run by `make test-spark-versions`.
 """
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 def newest_java() -> int:
-    """The newest long-term Java that this version of Spark runs on: before 4.1 it asks for what Java 24 has removed."""
+    """Return the newest long-term Java of this version of Spark: before 4.1 it uses classes that Java 24 removed."""
     import pyspark
 
     return 21 if pyspark.__version__.startswith("4.0.") else 25
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """The Arrow schema of a Spark one. Moments have the zone UTC, which was the only one before 4.2."""
+    """Return the Arrow schema of a Spark one. Moments have the zone UTC, which was the only one before 4.2."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     has_zone = "timezone" in inspect.signature(to_arrow_schema).parameters
@@ -36,14 +36,14 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
-    """The Spark schema of an Arrow one."""
+    """Return the Spark schema of an Arrow one."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     return from_arrow_schema(schema)
 
 
 def stream_limits() -> Any:
-    """The module of limits of streaming reads, or None: before 4.2 a Python source is not told of any."""
+    """Return the module of limits of streaming reads, or None: before 4.2 a Python source receives none."""
     try:
         from pyspark.sql.streaming import datasource
     except ImportError:
@@ -52,19 +52,19 @@ def stream_limits() -> Any:
 
 
 def stream_writer_class() -> Any:
-    """The class of streaming writers that take Arrow, or None before 4.1."""
+    """Return the class of streaming writers that take Arrow, or None before 4.1."""
     from pyspark.sql import datasource
 
     return getattr(datasource, "DataSourceStreamArrowWriter", None)
 
 
 def is_connect(spark: SparkSession) -> bool:
-    """Whether the session talks to a Spark Connect server, which has no `SparkContext` on this side."""
+    """Return whether the session uses a Spark Connect server, which has no `SparkContext` on this side."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
 def running_session() -> SparkSession | None:
-    """The session of this thread, else the default one, of Spark or of Spark Connect; None when there is none."""
+    """Return the session of this thread, else the default one, of Spark or Spark Connect; None without any."""
     from pyspark.errors import PySparkException
 
     for module in ("pyspark.sql", "pyspark.sql.connect.session"):
@@ -87,7 +87,7 @@ def launched_conf() -> SparkConf:
 
 
 def clone_session(spark: SparkSession) -> SparkSession:
-    """A copy of a session: settings, temporary views and functions are copied, changes of either stay its own."""
+    """Copy a session with its settings, temporary views and functions; later changes of either stay its own."""
     if hasattr(spark, "cloneSession"):
         return spark.cloneSession()
     if is_connect(spark):
@@ -105,7 +105,7 @@ def clone_session(spark: SparkSession) -> SparkSession:
 
 
 def create_frame(spark: SparkSession, table: pa.Table) -> DataFrame:
-    """`createDataFrame`, which by itself makes the session the active one of the thread."""
+    """Call `createDataFrame` without making the session the active one of the thread."""
     if is_connect(spark):
         return spark.createDataFrame(table)
     from pyspark.sql import SparkSession
@@ -123,7 +123,7 @@ def create_frame(spark: SparkSession, table: pa.Table) -> DataFrame:
 
 
 def frame_on(spark: SparkSession, frame: DataFrame) -> DataFrame:
-    """A DataFrame of a copy of a session as one of the session itself, where views of it belong."""
+    """Return a DataFrame of a copy of a session as one of the session itself, where views of it belong."""
     if is_connect(spark):
         return frame
     from pyspark.sql import DataFrame
@@ -133,7 +133,7 @@ def frame_on(spark: SparkSession, frame: DataFrame) -> DataFrame:
 
 
 def local_checkpoint(frame: DataFrame, *, eager: bool) -> DataFrame:
-    """`localCheckpoint`. Spark Connect gives the result to the active session, which need not be that of the rows."""
+    """Call `localCheckpoint`; Spark Connect returns the result on the active session, which may be another."""
     found = frame.localCheckpoint(eager=eager)
     spark = frame.sparkSession
     if not is_connect(spark) or found.sparkSession is spark:

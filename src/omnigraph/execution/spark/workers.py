@@ -1,4 +1,4 @@
-"""What a Spark worker process keeps between tasks: open graphs. Lance is loaded here, after the fork."""
+"""Open graphs of a Spark worker process, kept between tasks. Lance is imported here, after the fork."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _stores: dict[str, GraphStore] = {}
 
 
 def store_of(uri: str) -> GraphStore:
-    """One open store per graph and process."""
+    """Return the store of a graph, opened once per process."""
     found = _stores.get(uri)
     if found is None:
         found = _stores[uri] = GraphStore(GraphRoot.parse(uri))

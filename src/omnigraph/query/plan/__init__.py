@@ -1,4 +1,4 @@
-"""From meaning to method: which operators answer a query, in which order.        (ir, sizes -> PLAN -> executors)"""
+"""The query planner: choose the operators of a query and their order.             (ir, sizes -> PLAN -> executors)"""
 
 from omnigraph.query.plan.model import QueryPlan, Sizes
 from omnigraph.query.plan.planner import plan_query

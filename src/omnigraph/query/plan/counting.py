@@ -1,4 +1,4 @@
-"""Rule: a query that only counts the matches of a tree need not make them."""
+"""Rule: a query that only counts the matches of a tree-shaped pattern counts them without making their rows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from omnigraph.query import ir
 
 
 def counting_roots(query: ir.QueryIR) -> frozenset[str]:
-    """The variable that everything but the counting is about, all of them when nothing else is asked, or none."""
+    """Return the variable that all other output refers to, all variables when the query only counts, or none."""
     block = query.pattern
     simple_edges = all((e.min_hops, e.max_hops) == (1, 1) and e.path_var is None for e in block.edges)
     if not query.is_aggregate or not block.edges or block.optionals or block.negations or not simple_edges:
@@ -31,7 +31,7 @@ def _only_counts(exprs: list[ir.Expr]) -> bool:
 
 
 def _is_tree(block: ir.Block) -> bool:
-    """Connected, and without a cycle."""
+    """Return whether the pattern is connected and has no cycle."""
     group = {node.var: node.var for node in block.nodes}
     for edge in block.edges:
         if edge.source not in group or edge.target not in group or group[edge.source] == group[edge.target]:

@@ -1,4 +1,4 @@
-"""Rule: when any rows will do, stop at enough of them; and do not compute what is cut off.
+"""Rule: stop matching at enough rows when any rows will do, and skip projections of rows that are cut off.
 
 An expression that can fail must fail whichever rows are kept, so a query with arithmetic computes all of them.
 """
@@ -11,13 +11,13 @@ from omnigraph.query import ir
 
 
 def stops_early(query: ir.QueryIR) -> bool:
-    """Whether the first rows found are as good as any: limited, and neither ordered, grouped nor made distinct."""
+    """Return whether the first rows found suffice: limited, and neither ordered, grouped nor made distinct."""
     is_plain = not (query.order or query.is_aggregate or query.distinct or query.having)
     return query.limit is not None and is_plain and not _can_fail(query)
 
 
 def cuts_first(query: ir.QueryIR) -> bool:
-    """Whether rows can be ordered and cut before they are projected: sort keys are outputs or independent of them."""
+    """Return whether rows can be ordered and cut before projection: sort keys are outputs or independent of them."""
     is_plain = query.having is None and not query.distinct
     nested = any(isinstance(each, ir.Output) for key in query.order for each in _inside(key.expr))
     is_cut = query.limit is not None or query.offset is not None
@@ -25,10 +25,10 @@ def cuts_first(query: ir.QueryIR) -> bool:
 
 
 def streams(query: ir.QueryIR) -> bool:
-    """Whether rows can be projected a few at a time, once they are matched and in order.
+    """Return whether matched, ordered rows can be projected in batches.
 
-    Nothing may look at all projected rows, and an expression that can fail must not be cut off. What ranks text or
-    vectors looks at whole types, so it is done once.
+    No operator may need all projected rows, and an expression that can fail must not be cut off. Rankings of text or
+    vectors read whole types, so they are computed once.
     """
     if query.is_aggregate or query.distinct or query.having is not None or _searches(query):
         return False
@@ -38,7 +38,7 @@ def streams(query: ir.QueryIR) -> bool:
 
 
 def sort_key(query: ir.QueryIR, key: ir.OrderKey) -> ir.Expr:
-    """What a sort key stands for: the expression of the output that it names, or itself."""
+    """Return the expression of a sort key: that of the output which it names, or the key itself."""
     if isinstance(key.expr, ir.Output):
         name = key.expr.name
         return next(column.expr for column in query.outputs if column.name == name)

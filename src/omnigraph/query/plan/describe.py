@@ -1,4 +1,4 @@
-"""Plans in words: one operator a line, with what it was expected to do.                         (plan -> EXPLAIN)"""
+"""Render a plan as text: one operator a line, with its estimates.                                (plan -> EXPLAIN)"""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from omnigraph.query.plan.model import CountPaths, Expand, Filter, Optional, Que
 
 @dataclass(frozen=True)
 class Line:
-    """One operator: what it is called, what it works on, how deep it stands, and the plan's own object for it."""
+    """One operator: its name, its operands, its depth, and the plan's own object for it."""
 
     operator: str
     detail: str
@@ -22,7 +22,7 @@ class Line:
 
 
 def describe(plan: QueryPlan, *, counted: bool | None = None) -> Iterator[Line]:
-    """The operators in order. `counted` says whether counting was enough; None shows the plan's first choice."""
+    """Return the operators in order. `counted` is whether the count operator ran; None shows the first choice."""
     if plan.count is not None and counted is not False:
         yield from _steps((plan.count,), 0)
     else:

@@ -1,4 +1,4 @@
-"""Rule: how many rows an operator will leave, from table sizes and the shape of conditions alone."""
+"""Rule: estimate the rows that an operator leaves, from table sizes and the shape of conditions alone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FAR = 6
 
 
 def selectivity(condition: ir.Expr) -> float:
-    """Which part of the rows a condition keeps, roughly."""
+    """Estimate the share of rows that a condition keeps."""
     match condition:
         case ir.Compare("="):
             return _EQUAL
@@ -38,14 +38,14 @@ def selectivity(condition: ir.Expr) -> float:
 
 
 def estimate_scan(types: tuple[str, ...], filters: tuple[ir.Expr, ...], *, sought: bool, sizes: Sizes) -> float:
-    """Rows of a scan with its own filters; a key finds one."""
+    """Estimate the rows of a scan with its own filters; a key lookup finds one."""
     if sought:
         return float(min(1, sizes.of(types)))
     return sizes.of(types) * _product([selectivity(f) for f in filters])
 
 
 def fan_out(edge: ir.EdgePattern, near_types: tuple[str, ...], sizes: Sizes) -> float:
-    """Rows that each row becomes when an edge pattern is followed from one end."""
+    """Estimate the rows per input row when an edge pattern is followed from one end."""
     edges = sizes.edges_of(edge.edge_types) * (2 if edge.direction == "both" else 1)
     one = edges / max(1, sizes.of(near_types))
     if (edge.min_hops, edge.max_hops) == (1, 1):

@@ -1,4 +1,4 @@
-"""A comparison of a column with one value, folded to the domain of the column.
+"""Rule: fold a comparison of a column with a constant to the domain of the column.
 
 Storage compares in the column's own type: a literal that the type cannot hold is refused or rounded. So a comparison is
 rewritten before it is sent: to one with the nearest value of the column's type that keeps its meaning, to "every row
@@ -16,12 +16,12 @@ from omnigraph.datatypes import FLOATS, INTEGER_RANGE, INTEGERS, Scalar, datetim
 
 Verdict = Literal["always", "never"]
 Folded = tuple[str, Any] | Verdict | None
-"""An operator with a value of the column's type; the same answer for every value; None when it cannot be said."""
+"""An operator with a value of the column's type; a constant answer for every value; None if inexpressible."""
 _EXACT_FLOAT = 2**53
 
 
 def fold(op: str, value: Any, column: Scalar, value_type: Scalar) -> Folded:
-    """What `column op value` means within the type of the column. The value is not null."""
+    """Rewrite `column op value` within the type of the column. The value is not null."""
     if column in INTEGERS:
         return _fold_integer(op, value, column)
     if column in FLOATS:
@@ -38,12 +38,12 @@ def _fold_integer(op: str, value: float, column: Scalar) -> Folded:
     if not low <= value <= high:
         return _outside(op, is_above=value > high)
     if isinstance(value, float):
-        # Beyond 2**53 numbers are compared as floats, several integers to one: storage would tell them apart.
+        # Beyond 2**53 numbers are compared as floats, and several integers equal one float: storage distinguishes them.
         if abs(value) >= _EXACT_FLOAT:
             return None
         if not value.is_integer() and op in ("=", "!="):
             return "never" if op == "=" else "always"
-        # The nearest whole number on the side that the comparison looks at.
+        # The nearest integer on the side of the comparison.
         value = math.ceil(value) if op in ("<", ">=") else math.floor(value)
         if not low <= value <= high:
             return _outside(op, is_above=value > high)
@@ -60,7 +60,7 @@ def _fold_float(op: str, value: Any, column: Scalar, value_type: Scalar) -> Fold
 
 
 def _fold_single(op: str, number: float) -> Folded:
-    """A comparison of an F32 column with any F64."""
+    """Fold a comparison of an F32 column with any F64."""
     most = float(np.finfo(np.float32).max)
     if abs(number) > most:
         return _outside(op, is_above=number > 0)
@@ -78,6 +78,6 @@ def _fold_single(op: str, number: float) -> Folded:
 
 
 def _outside(op: str, *, is_above: bool) -> Verdict:
-    """A comparison with a value beyond all that the column can hold."""
+    """Fold a comparison with a value outside the range of the column."""
     holds = op == "!=" or (op in ("<", "<=") and is_above) or (op in (">", ">=") and not is_above)
     return "always" if holds else "never"

@@ -1,4 +1,4 @@
-"""Rule: a grouped query carries only the variables that a later step or its result reads.
+"""Rule: a grouped query keeps only the variables that a later step or its result reads.
 
 Rows that are not grouped keep all their variables: their ids decide the order of ties.
 """
@@ -10,7 +10,7 @@ from omnigraph.query.plan.model import Expand, Filter, Optional, Step, Without
 
 
 def live_variables(query: ir.QueryIR, match: tuple[Step, ...]) -> tuple[frozenset[str], ...] | None:
-    """The variables that are still read after each step; None when all of them are."""
+    """Return the variables that are still read after each step; None when all of them are."""
     if not query.is_aggregate:
         return None
     exprs = [*(column.expr for column in query.outputs), *(key.expr for key in query.order)]

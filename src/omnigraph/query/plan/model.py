@@ -8,29 +8,29 @@ from dataclasses import dataclass, field
 from omnigraph.query import ir
 
 REVERSED: Mapping[ir.Direction, ir.Direction] = {"out": "in", "in": "out", "both": "both"}
-"""The direction of a traversal seen from its other end."""
+"""The direction of a traversal, by that of its reverse."""
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """How many rows every type has, and the key property of the node types that have a key of one property."""
+    """The number of rows of every type, and the key property of node types whose key is one property."""
 
     nodes: Mapping[str, int]
     edges: Mapping[str, int]
     keys: Mapping[str, str] = field(default_factory=dict)
 
     def of(self, types: tuple[str, ...]) -> int:
-        """Nodes of several types."""
+        """Return the number of nodes of several types."""
         return sum(self.nodes.get(name, 0) for name in types)
 
     def edges_of(self, types: tuple[str, ...]) -> int:
-        """Edges of several types."""
+        """Return the number of edges of several types."""
         return sum(self.edges.get(name, 0) for name in types)
 
 
 @dataclass(frozen=True, slots=True)
 class Seek:
-    """Finding nodes by their ids: `values` are texts, or what the key property holds (`is_key`)."""
+    """A lookup of nodes by id: `values` are texts, or values of the key property (`is_key`)."""
 
     values: ir.Expr
     is_key: bool
@@ -39,7 +39,7 @@ class Seek:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """Bind a variable to the nodes of its types that pass its own filters, beside every row there is.
+    """Bind a variable to the nodes of its types that pass its own filters, for every input row.
 
     `pushed` are those of the `filters` that storage can decide from cold columns.
     """
@@ -56,7 +56,7 @@ class Scan:
 class Expand:
     """Follow an edge pattern from its bound end. `closes`: both ends are bound, so rows are only kept or dropped.
 
-    `own` are filters on nothing but the variable that is reached.
+    `own` are filters on the reached variable alone.
     """
 
     edge: ir.EdgePattern
@@ -69,7 +69,7 @@ class Expand:
 
     @property
     def direction(self) -> ir.Direction:
-        """The direction of the edges, seen from the bound end."""
+        """Return the direction of the edges, seen from the bound end."""
         return self.edge.direction if self.forward else REVERSED[self.edge.direction]
 
 
@@ -121,7 +121,7 @@ class Finish:
 
 @dataclass(frozen=True, slots=True)
 class QueryPlan:
-    """Everything that a query does, in order.
+    """All operators of a query, in order.
 
     `count` replaces `match` when counting suffices and no filter leaves few nodes to start from. `stops_early`: rows
     may be made in slices until there are enough of them. `cuts_first`: rows are ordered and cut before projection.
@@ -140,7 +140,7 @@ class QueryPlan:
 
 
 def steps(plan: tuple[Step, ...]) -> Iterator[Step]:
-    """All steps, inner ones after the one that holds them."""
+    """Yield all steps, inner ones after the step that holds them."""
     for step in plan:
         yield step
         if isinstance(step, (Optional, Without)):

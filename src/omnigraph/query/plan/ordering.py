@@ -1,8 +1,9 @@
-"""Rule: in which order a block is matched, and where its filters go.
+"""Rule: order the steps of a block, and place its filters.
 
 Start where the fewest rows are expected; follow first the edges between bound ends, because they only drop rows, then
-the one with the smallest fan-out; apply every filter as soon as its variables are bound. Paths to everywhere are dear:
-when the far end of a shortest path has a filter of its own, it is bound first. What was written first decides ties.
+the one with the smallest fan-out; apply every filter as soon as its variables are bound. Paths to all nodes are
+expensive: when the far end of a shortest path has a filter of its own, it is bound first. What was written first
+decides ties.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from omnigraph.query.plan.seek import seek_of
 
 
 class BlockOrder:
-    """Orders one block. `bound` are the variables that the rows around it bind already."""
+    """Orders one block. `bound` are the variables that outer rows bind already."""
 
     def __init__(
         self, block: ir.Block, types: Mapping[str, tuple[str, ...]], bound: frozenset[str], rows: float, sizes: Sizes
@@ -32,7 +33,7 @@ class BlockOrder:
         self._steps: list[Step] = []
 
     def steps(self) -> tuple[tuple[Step, ...], float]:
-        """The block's steps, and how many rows they leave."""
+        """Return the block's steps, and the estimated number of rows they leave."""
         self._apply_filters()
         while True:
             edge = self._next_edge()
@@ -59,7 +60,7 @@ class BlockOrder:
         return BlockOrder(block, self._types, frozenset(self._bound), self._rows, self._sizes).steps()
 
     def _bind_all(self, block: ir.Block) -> None:
-        """Variables of an optional are bound after it, whether it matched or not."""
+        """Mark the variables of an optional as bound after it, whether it matched or not."""
         for each in (block, *block.optionals):
             self._bound |= {n.var for n in each.nodes}
             self._bound |= {v for e in each.edges for v in (e.edge_var, e.path_var) if v is not None}

@@ -14,7 +14,7 @@ from omnigraph.query.plan.ordering import BlockOrder
 
 
 def plan_query(query: ir.QueryIR, sizes: Sizes) -> QueryPlan:
-    """The operators of a query for tables of given sizes. The same input always gives an equal plan."""
+    """Plan a query for tables of given sizes. Equal inputs give equal plans."""
     match, rows = BlockOrder(query.pattern, {}, frozenset(), 1.0, sizes).steps()
     roots = counting_roots(query)
     types = {n.var: n.types for n in query.pattern.nodes}

@@ -1,4 +1,4 @@
-"""Rule: which conditions storage can decide, and how they are said to it.
+"""Rule: find the conditions that storage can evaluate, and translate them to SQL.
 
 Only conditions whose SQL means exactly what they mean here: comparisons of one property with one value, `in` lists,
 `starts_with` and null tests, joined by and/or. A filter keeps a row only when it is true, so false and null may be
@@ -21,12 +21,12 @@ _PUSHABLE = NUMERICS | {Scalar.STRING, Scalar.BOOL, Scalar.DATE, Scalar.DATETIME
 _FLIPPED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 MAX_LISTED = 1000
 Column = Callable[[str], str]
-"""The physical column of a property."""
+"""Return the physical column of a property."""
 
 
 @dataclass(frozen=True, slots=True)
 class Never:
-    """No row."""
+    """The predicate that no row passes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ NEVER = Never()
 
 
 def is_pushable(condition: ir.Expr) -> bool:
-    """Whether a condition has the shape that storage can decide, whatever its values turn out to be."""
+    """Return whether a condition has a shape that storage can evaluate, whatever its values."""
     match condition:
         case ir.Compare(_, left, right):
             return _is_side(left, right) or _is_side(right, left)
@@ -91,13 +91,13 @@ def is_pushable(condition: ir.Expr) -> bool:
 
 
 def predicate(condition: ir.Expr, params: Mapping[str, Any], column: Column) -> str | None:
-    """The condition as SQL over physical columns; None when its values cannot be said."""
+    """Return the condition as SQL over physical columns; None when one of its values has no SQL literal."""
     found = fold_constants(condition, params, column)
     return None if found is None else sql(found)
 
 
 def fold_constants(condition: ir.Expr, params: Mapping[str, Any], column: Column) -> Predicate | None:
-    """The condition over physical columns, its values in their types; None when a value cannot be said."""
+    """Return the condition over physical columns, values in their types; None when a value has no such form."""
     match condition:
         case ir.Compare(op, ir.Prop() as prop, value) if isinstance(value, (ir.Const, ir.Param)):
             return _comparison(op, prop, value, _value(value, params), column)
@@ -120,7 +120,7 @@ def fold_constants(condition: ir.Expr, params: Mapping[str, Any], column: Column
 
 
 def all_of(parts: Iterable[Predicate]) -> Predicate:
-    """All of some predicates as one."""
+    """Return the conjunction of predicates as one."""
     found = tuple(parts)
     if NEVER in found:
         return NEVER
@@ -128,7 +128,7 @@ def all_of(parts: Iterable[Predicate]) -> Predicate:
 
 
 def sql(found: Predicate) -> str:
-    """A predicate in the words of storage."""
+    """Return a predicate as SQL of the storage layer."""
     match found:
         case Never():
             return "FALSE"
@@ -145,7 +145,7 @@ def sql(found: Predicate) -> str:
 
 
 def any_of(parts: tuple[Predicate, ...]) -> Predicate:
-    """One of some predicates as one."""
+    """Return the disjunction of predicates as one."""
     left = tuple(dict.fromkeys(part for part in parts if part != NEVER))
     if not left:
         return NEVER

@@ -1,4 +1,4 @@
-"""Rule: an equality on a key is a lookup. A key of one property is the node's id, written as text."""
+"""Rule: turn an equality on a key into a lookup. A key of one property is the node's id, written as text."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from omnigraph.query import ir
 from omnigraph.query.plan.model import Seek, Sizes
 
 _EXACT = INTEGERS | {Scalar.STRING, Scalar.BOOL, Scalar.DATE, Scalar.DATETIME}
-"""Types whose equal values have one text, whatever the type of the literal."""
+"""Types whose equal values have one canonical text, whatever the type of the literal."""
 
 
 def seek_of(var: str, types: tuple[str, ...], filters: tuple[ir.Expr, ...], sizes: Sizes) -> Seek | None:
-    """The first of a variable's own filters that names its nodes by key or by id."""
+    """Return the first of a variable's own filters that names its nodes by key or by id."""
     for condition in filters:
         match condition:
             case ir.Compare("=", left, right):
