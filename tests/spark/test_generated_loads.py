@@ -92,7 +92,7 @@ def outcome(graph: Graph, case: LoadCase, load: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-BETWEEN_ROWS = ("key", "unique", "endpoint", "card")
+BETWEEN_ROWS = ("key", "taken", "unique", "endpoint", "card")
 
 
 def of_one_row(rows: Counter[Any]) -> Counter[Any]:
