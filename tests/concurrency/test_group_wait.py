@@ -109,7 +109,7 @@ def test_a_write_alone_waits_for_nobody_and_leaves_no_trace(graph: Graph) -> Non
     graph.mutate('query q() { insert Person { name: "dan" } }')
     with pytest.raises(Exception, match="ann"):
         graph.load({"Person": people("ann")})
-    assert graph.repository.tips.of("main", None).commit_queue._coming == {}
+    assert graph.repository.tips.of("main", None).commit_queue._announced == {}
 
 
 def test_writes_of_several_tables_keep_nobody_waiting(graph: Graph) -> None:
@@ -126,7 +126,7 @@ def test_writes_of_several_tables_keep_nobody_waiting(graph: Graph) -> None:
     other = threading.Thread(target=graph.load, args=({"Person": people("cyd"), "Knows": knows(("ann", "bob"))},))
     other.start()
     arrived.wait()
-    assert commit_queue._coming == {}
+    assert commit_queue._announced == {}
     graph.load({"Person": people("eve")})
     release.set()
     other.join()

@@ -170,7 +170,7 @@ def test_scratch_files_of_a_live_write_stay_however_old(graph: Graph) -> None:
     assert files_below(graph, STAGING) == {f"{STAGING}/{live}/part-0"}
 
 
-def test_settled_history_that_a_kept_version_names_stays_however_old(graph: Graph) -> None:
+def test_archived_history_that_a_kept_version_names_stays_however_old(graph: Graph) -> None:
     for _ in range(history.INLINE_MAX):
         publish_nothing(graph)
     commits = [commit.graph_commit_id for commit in graph.commits.walk()]

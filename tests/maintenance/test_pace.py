@@ -91,5 +91,5 @@ def test_only_a_run_that_follows_one_that_met_writers_rests(tmp_path: Path, leng
 def test_every_handle_has_a_pace_of_its_own(tmp_path: Path) -> None:
     """A process that opens the graph, optimizes it once and ends must not wait for what others did."""
     graph = busy_graph(tmp_path)
-    assert graph.maintenance._pace is not Graph.open(graph.uri).maintenance._pace
-    assert graph.maintenance._pace is graph.maintenance._pace
+    assert graph.local.pace is not Graph.open(graph.uri).local.pace
+    assert graph.local.pace is graph.local.pace

@@ -53,10 +53,10 @@ class Counted:
         self._inputs = inputs_of(data)
         self.reads = 0
 
-    def __call__(self, reading: Reading) -> Iterator[Batch]:
+    def read(self, reading: Reading) -> Iterator[Batch]:
         self.reads += 1
         for each in self._inputs:
-            yield from each(reading)
+            yield from each.read(reading)
 
 
 def load(graph: Graph, data: Any, **options: Any) -> tuple[LoadResult, int]:

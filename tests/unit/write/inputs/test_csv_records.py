@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from omnigraph.errors import DataError
-from omnigraph.write.inputs.csv_dialect import PLAIN, CsvDialect, settled
+from omnigraph.write.inputs.csv_dialect import PLAIN, CsvDialect, resolve_dialect
 from omnigraph.write.inputs.csv_files import csv_columns, csv_tables
 from omnigraph.write.validation import Findings
 from omnigraph.write.validation.findings import by_place
@@ -133,11 +133,11 @@ def test_escapes_and_no_quotes() -> None:
     ],
 )
 def test_what_the_first_bytes_say(body: bytes, path: str, expected: dict[str, str]) -> None:
-    dialect, sniffed = settled(PLAIN, body, path)
+    dialect, sniffed = resolve_dialect(PLAIN, body, path)
     assert sniffed == expected
     if sniffed:
         assert csv_columns(lambda: io.BytesIO(body), dialect)[:2] == ["a", "b"]
-    assert settled(CsvDialect(delimiter=":", encoding="latin-1"), body, path)[1] == {}
+    assert resolve_dialect(CsvDialect(delimiter=":", encoding="latin-1"), body, path)[1] == {}
 
 
 @pytest.mark.parametrize(
