@@ -112,14 +112,15 @@ def test_the_site_is_built_and_loads_nothing_from_elsewhere(tmp_path: Path) -> N
 
 @pytest.mark.processes
 @pytest.mark.usefixtures("needed")
-@pytest.mark.parametrize("link", ["nowhere.md", "loading.md#nowhere", "../reference/graph.md#omnigraph.graph.Graph.no"])
-def test_a_link_that_leads_nowhere_is_refused(tmp_path: Path, link: str) -> None:
+def test_links_that_lead_nowhere_are_refused(tmp_path: Path) -> None:
+    links = ["nowhere.md", "loading.md#nowhere", "../reference/graph.md#omnigraph.graph.Graph.no"]
     for page in ("mkdocs.yml", *site_pages().OUTSIDE):
         (tmp_path / page).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / page, tmp_path / page)
     shutil.copytree(ROOT / "docs", tmp_path / "docs")
     (tmp_path / "src").symlink_to(ROOT / "src")
     with (tmp_path / "docs/user/search.md").open("a") as page:
-        page.write(f"\n[a link]({link})\n")
+        page.write("".join(f"\n[a link]({link})\n" for link in links))
     ran = build(tmp_path, tmp_path / "site")
-    assert (ran.returncode, link in ran.stderr) == (1, True)
+    assert ran.returncode == 1
+    assert [link for link in links if link not in ran.stderr] == []

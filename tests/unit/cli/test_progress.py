@@ -82,7 +82,7 @@ def test_the_seconds_after_a_load_are_shown(graph: Graph, csv: Path) -> None:
 
 @pytest.mark.processes
 def test_a_query_over_a_second_has_a_spinner(graph: Graph) -> None:
-    graph.load([{"type": "Person", "data": {"name": f"p{i}"}} for i in range(400)])
+    graph.load([{"type": "Person", "data": {"name": f"p{i}"}} for i in range(260)])
     ask = ("query", "-e", CROSS, "--store", graph.uri)
     roomy = {"OMNIGRAPH_QUERY_MAX_ROWS": str(10**12), "OMNIGRAPH_QUERY_MAX_MEMORY": str(9 * 2**30)}
     code, out, screen = on_terminal(*ask, "--format", "csv", env=roomy)
