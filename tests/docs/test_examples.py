@@ -97,6 +97,7 @@ def masked(text: str) -> str:
 
 
 @pytest.mark.processes
+@pytest.mark.timeout(600)
 @pytest.mark.skipif(shutil.which("bash") is None, reason="the page is written for a POSIX shell")
 def test_every_example_of_the_page_prints_what_the_page_says(tmp_path: Path) -> None:
     compare(examples(), tmp_path)
