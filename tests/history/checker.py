@@ -338,8 +338,9 @@ class Checker:
             return
         commit = self.store.commits.get(each.result["head"])
         line = None if commit is None else (commit.native_branch, commit.manifest_version)
-        if line is not None and line[0] == each.result["native"] and line[1] != each.result["version"]:
-            # A restored copy held the intent of the commit that was read, and recovery has published it there again.
+        moved = line is not None and line[0] == each.result["native"] and line[1] != each.result["version"]
+        if moved and any(away.copied is not None and each.invoked < away.ended for away in self.aways):
+            # A copy that was restored later held the intent of the commit, and recovery has published it there again.
             self.report.counts["reads of a line that a restore replaced"] += 1
             return
         wrong = [key for key, seen in each.result["digests"].items() if self._digest(state.get(key)) != seen]

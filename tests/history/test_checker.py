@@ -199,6 +199,10 @@ def test_a_read_of_a_commit_that_was_published_again_in_a_restored_copy_is_not_j
     assert history.findings() == []
     read.result["version"] += 1
     read.result["digests"] = dict.fromkeys(read.result["digests"], "of another line")
-    report = Checker(history.log, read_store(history.graph), ()).run()
+    assert len(history.findings()) == 1, "without a restore, a version with other rows is a wrong read"
+    before = Away(read.invoked - 2, read.invoked - 1, copied=read.invoked - 3)
+    assert len(history.findings(before)) == 1, "a restore that ended before the read explains nothing"
+    later = Away(read.ended + 1, read.ended + 2, copied=read.ended + 0.5)
+    report = Checker(history.log, read_store(history.graph), [later]).run()
     assert report.findings == []
     assert report.counts["reads of a line that a restore replaced"] == 1

@@ -191,7 +191,7 @@ def test_a_copy_is_gone_on_with(graph: Graph, tmp_path: Path) -> None:
         graph.load([{"type": "Person", "data": {"name": f"n{number}"}}])
     with paused("backup", copy, "--store", graph.uri, signal_after=f"{copy}/*", failpoint="") as process:
         _, err = process.communicate(timeout=60)
-    if process.returncode not in (0, -signal.SIGINT):  # it may have been done, or be ending already
+    if process.returncode:  # it may have been done
         assert process.returncode == 130
         assert f"interrupted: the copy at {copy} is not complete, or was not checked" in err
     done = subprocess.run([PROGRAM, "backup", copy, "--store", graph.uri, "--json"], capture_output=True, check=True)
