@@ -60,6 +60,11 @@ def wait_for_indexes() -> None:
             graph.repository.store.wait_for_background_work(progress, quietly=True)
 
 
+def ignore_late_interrupt() -> None:
+    """Ignore Ctrl-C from here on: the command is done, and the end of the interpreter must not change its exit code."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 def report_interrupt(*, leave: bool) -> int:
     """Report what was and was not written. `leave` ends the process, whatever its threads are doing."""
     if leave:

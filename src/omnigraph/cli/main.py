@@ -102,7 +102,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
         for kind in (RuntimeWarning, UserWarning):
             warnings.simplefilter("default", kind)
         try:
-            return _invoke(given)
+            code = _invoke(given)
+            if arguments is None:
+                interrupts.ignore_late_interrupt()
+            return code
         except OmnigraphError as error:
             return report(error, json=json)
         except MISUSES as error:

@@ -214,3 +214,17 @@ def test_the_failpoint_that_interrupts() -> None:
         failpoints.hit(Point.BEFORE_SWAP)
         with pytest.raises(KeyboardInterrupt):
             failpoints.hit(Point.BEFORE_SWAP)
+
+
+def test_an_interrupt_after_the_command_does_not_change_its_exit_code(graph: Graph) -> None:
+    """The interpreter is ending, and prints what it was asked for at its end."""
+    code = (
+        "import atexit, os, signal, sys\n"
+        "from omnigraph.cli.main import run\n"
+        "atexit.register(lambda: os.kill(os.getpid(), signal.SIGINT))\n"
+        f"sys.argv = ['omnigraph', 'branch', 'list', '--store', {graph.uri!r}]\n"
+        "sys.exit(run())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "main" in done.stdout
