@@ -45,6 +45,7 @@ from omnigraph.write.validation import (
     replaced_rows,
     validate,
 )
+from omnigraph.write.validation.beside import faults_beside
 from omnigraph.write.validation.findings import DEFAULT_LIMIT, by_place
 
 _MANY = 100_000
@@ -172,7 +173,10 @@ class LoadCommit:
     def _admitted(self, restage: Restage | None) -> tuple[Verdict, Screened | None]:
         """Apply the rules between rows; leave refused rows out and apply them again until none is refused."""
         while True:
-            self._require_few([*self._row_violations(), *self._refused])
+            wrong = self._row_violations()
+            if wrong and self._terms.max_errors is None:
+                raise_first([*wrong[: self._terms.limit], *self._faults_beside(wrong)])
+            self._require_few([*wrong, *self._refused])
             deltas, screened, demands = self._questions(self._gathered())
             merges = self._terms.mode == MERGE
             replaced = {key: replaced_rows(delta) for key, delta in deltas.items()} if merges else {}
@@ -187,6 +191,15 @@ class LoadCommit:
                 raise_first(verdict.violations)
             else:
                 self._refused += _with_rows(verdict.violations, restage(_places(verdict.violations)))
+
+    def _faults_beside(self, wrong: Sequence[Violation]) -> list[Violation]:
+        """Return what is wrong between the other rows of a load that is refused. Rows of events are not judged."""
+        if self._changed:
+            return []
+        deltas = self._questions(self._gathered())[0]
+        single = {key: delta for key, delta in deltas.items() if self._terms.mode != MERGE or not replaced_rows(delta)}
+        is_complete = all(len(split.violations) < self._terms.limit for split in self._staged.values())
+        return faults_beside(self._txn, single, wrong, is_complete=is_complete)
 
     def _questions(
         self, gathered: Mapping[str, Sequence[StagedPart]]

@@ -116,7 +116,7 @@ def _admitted(
         replaced = {key: replaced_rows(delta) for key, delta in deltas.items()} if request.mode == MERGE else {}
         if wrong and request.max_errors is None:
             single = {key: delta for key, delta in deltas.items() if not replaced.get(key)}
-            raise_first([*wrong, *faults_beside(txn, single, found)])
+            raise_first([*wrong, *faults_beside(txn, single, found, is_complete=not found.full)])
         _require_few(request, [*wrong, *refused])
         excluded = {key: places for key, places in replaced.items() if places}
         if not excluded:

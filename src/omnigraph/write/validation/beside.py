@@ -6,23 +6,28 @@ is not wrong because the row of its node is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from omnigraph.errors import Violation
 from omnigraph.schema.catalog import EdgeType
 from omnigraph.write.validation.check import validate
-from omnigraph.write.validation.findings import Findings, by_place
+from omnigraph.write.validation.findings import by_place
 from omnigraph.write.validation.model import Base, TableDelta
 
 
-def faults_beside(base: Base, deltas: Mapping[str, TableDelta], wrong: Findings) -> list[Violation]:
-    """Violations among the rows that were read whole, at most as many as a validation reports."""
+def faults_beside(
+    base: Base, deltas: Mapping[str, TableDelta], wrong: Iterable[Violation], *, is_complete: bool
+) -> list[Violation]:
+    """Violations among the rows that were read whole, at most as many as a validation reports.
+
+    `wrong` are the rows that were left out of `deltas`. Not `is_complete`: reading stopped before the end of the input.
+    """
     incomplete = {each.type_key for each in wrong}
     return [
         each
         for each in by_place(validate(base, deltas).violations)
         if each.rule not in ("endpoint", "card")
-        or not (wrong.full or None in incomplete or incomplete & _judged_by(deltas, each))
+        or (is_complete and None not in incomplete and not incomplete & _judged_by(deltas, each))
     ]
 
 
