@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DEMO_STAMP := $(VENV)/.installed-demo
 
-.PHONY: help install demo tour test test-fast test-slow test-pythons test-spark-smoke test-spark-versions mutants lock check format lint types docs bench bench-quick clean
+.PHONY: help install demo tour test test-fast test-slow test-pythons test-spark-smoke test-spark-versions mutants check format lint types docs bench bench-quick clean
 
 help: ## show what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -42,9 +42,6 @@ test-slow: $(STAMP) ## the long randomised runs, and every mutant
 
 test-pythons: $(STAMP) ## the quick tests on Python 3.12 and 3.13, where the machine has them
 	$(BIN)/python -m tests.versions.pythons
-
-lock: $(STAMP) ## write requirements.lock: the versions that CI installs
-	$(BIN)/python -m pip freeze --exclude-editable --local | grep -v '@' > requirements.lock
 
 test-spark-smoke: $(STAMP) ## a few steps on Spark 4.0 to 4.2; installs them, some 450 MB each
 	$(BIN)/python -m pytest tests/versions -m slow
