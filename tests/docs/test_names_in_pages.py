@@ -16,6 +16,7 @@ SUPERSEDED = "0025-tasks-that-stay.md"
 """A decision that another one replaced names what was there."""
 PAGES = sorted([ROOT / "ARCHITECTURE.md", *(ROOT / "docs" / "dev").glob("*.md"), *(ROOT / "docs" / "adr").glob("*.md")])
 MODULES = {path.relative_to(SRC).with_suffix("").as_posix(): path for path in SRC.rglob("*.py")}
+FOLDERS = ("src", "tests", "benchmarks", "examples", "docs")
 FILES = {path.name for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")}
 
 
