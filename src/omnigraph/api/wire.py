@@ -35,6 +35,7 @@ from omnigraph.api.arguments import checked_call
 from omnigraph.api.service import Request
 from omnigraph.api.verbs import verb_of, verb_of_request
 from omnigraph.errors import InvalidArgument, OmnigraphError
+from omnigraph.errors.base import show_value
 from omnigraph.errors.codec import ValueCodec, known_parts
 from omnigraph.schema.catalog import Catalog
 
@@ -77,6 +78,12 @@ _CODEC = ValueCodec(
 )
 
 
+_DAMAGED = (
+    ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError, pa.ArrowException,
+)  # fmt: skip
+"""Errors of constructors and parsers that are given a damaged value."""
+
+
 def encode_request(request: Request[Any]) -> Json:
     """Encode a request as JSON. Fields that have their default are left out."""
     fields: Json = {}
@@ -93,8 +100,17 @@ def decode_request(body: Mapping[str, Any]) -> Request[Any]:
     if not isinstance(verb, str) or not isinstance(fields, Mapping) or set(body) - {"verb", "fields"}:
         raise InvalidArgument("a request is an object of `verb` and `fields`")
     make = _constructor(verb)
-    found: Request[Any] = make(**{str(name): _CODEC.decode(value) for name, value in fields.items()})
+    found: Request[Any] = make(**{str(name): _decode_field(str(name), value) for name, value in fields.items()})
     return found
+
+
+def _decode_field(name: str, value: Any) -> Any:
+    """Decode a field that another program wrote; whatever is wrong inside a tagged value is one refusal."""
+    try:
+        return _CODEC.decode(value)
+    except _DAMAGED as error:
+        reason = show_value(" ".join(str(error).split()), 200)
+        raise InvalidArgument(f"the field `{name}` cannot be decoded: {reason}") from error
 
 
 @cache

@@ -119,6 +119,38 @@ def test_what_others_send_is_checked(body: Any, says: str) -> None:
     assert says in str(caught.value)
 
 
+TAGS = ("$datetime", "$date", "$bytes", "$decimal", "$float", "$seconds", "$arrow", "$set", "$tuple", "$dict",
+        "$Catalog", "$Conflict", "$ConflictKind", "$Place", "$GraphCommit", "$LoadRows", "$nothing")  # fmt: skip
+DAMAGED = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 10**30) | st.floats() | TEXTS,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(TEXTS, inner, max_size=2)
+        | st.dictionaries(st.sampled_from(TAGS), inner, min_size=1, max_size=1)
+    ),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=1500, deadline=None)
+@given(fields=st.dictionaries(st.sampled_from(["data", "at", "resolutions", "source", "ids", "query"]), DAMAGED))
+@pytest.mark.parametrize("verb", ["load_rows", "merge_branch", "run_query", "delete_entities"])
+def test_whatever_others_send_is_a_request_or_one_refusal(verb: str, fields: dict[str, Any]) -> None:
+    try:
+        found = wire.decode_request({"verb": verb, "fields": fields})
+    except InvalidArgument:
+        return
+    assert isinstance(found, Request)
+
+
+def test_deep_nesting_is_refused() -> None:
+    deep: Any = 1
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(InvalidArgument, match="`data` cannot be decoded"):
+        wire.decode_request({"verb": "load_rows", "fields": {"data": deep}})
+
+
 def test_texts_of_requests_stay_texts() -> None:
     """A text that looks like a day is no day, and a mapping whose keys look like tags is that mapping."""
     asked = ReadEntity(table_key="node:Person", entity_id="2026-01-31")
